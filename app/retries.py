@@ -82,6 +82,13 @@ class DeadLetterRecord(NamedTuple):
         """The field of the record that the reason is about; "" where it is about none."""
         return field_of(self.reason, self.detail)
 
+    @property
+    def hindrance(self) -> str | None:
+        """Why it cannot be retried, whatever the stream file says; None where nothing hinders that."""
+        if self.cut_off:
+            return CUT_OFF
+        return NO_VALUE if self.value is None or self.reason == PREDICTION_TOO_LARGE else None
+
     def plain(self) -> dict[str, Any]:
         """What JSON can hold; bytes that are no text in base64, under the name with _base64."""
         found = {
@@ -455,10 +462,8 @@ class _Retry:
         return letter.topic, letter.source_partition
 
     def _hindrance(self, letter: DeadLetterRecord) -> str | None:
-        if letter.cut_off:
-            return CUT_OFF
-        if letter.value is None or letter.reason == PREDICTION_TOO_LARGE:
-            return NO_VALUE
+        if letter.value is None or letter.hindrance is not None:
+            return letter.hindrance
         if letter.topic not in self._limits or letter.source_partition != letter.partition:
             return OTHER_TOPIC
         if len(letter.key or b"") + len(letter.value) + RECORD_BYTES > self._limits[self._target(letter)[0]]:

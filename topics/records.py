@@ -123,8 +123,17 @@ _OF_FIELDS = {
     UNKNOWN_VALUE, NOMINAL_OVERFLOW, TOO_LONG,
 }  # fmt: skip
 # Those that stay whatever a stream file says.
-FOR_GOOD = {TOMBSTONE, EMPTY, UNREADABLE_BATCH, TOO_DEEP, NOT_JSON, WRONG_COMMAND, WRONG_LEARNED}
+_FOR_GOOD = {TOMBSTONE, EMPTY, UNREADABLE_BATCH, TOO_DEEP, WRONG_COMMAND, WRONG_LEARNED}
 _MOST_FIELD = 100  # characters
+
+
+def is_curable(reason: str) -> bool:
+    """Whether another stream file can read records that were rejected for this reason.
+
+    >>> is_curable("not-json"), is_curable("tombstone"), is_curable("bad-luck")
+    (True, False, False)
+    """
+    return reason in REASONS and reason not in _FOR_GOOD
 
 
 def field_of(reason: str, detail: str) -> str:

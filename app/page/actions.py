@@ -47,8 +47,8 @@ class ActionRequest(msgspec.Struct, forbid_unknown_fields=True):
 class Again(msgspec.Struct, forbid_unknown_fields=True):
     """Which dead letters the browser wants to be retried.
 
-    reason : all of this one. field : of these, those about this field. at : or one alone, PARTITION/OFFSET among the
-    dead letters. dry_run : only say what would be done.
+    reason : all of this one. field : of these, those about this field, or about none (""). at : or one alone,
+    PARTITION/OFFSET among the dead letters. dry_run : only say what would be done.
     """
 
     reason: str | None = None

@@ -35,7 +35,7 @@ from riparian.app.page.view import DAY_MS, StreamView, as_json, now_ms
 from riparian.app.page.watch import DAYS, Watch
 from riparian.app.stream_file import spec as stream_file
 from riparian.app.worker.exposition import connection_limits
-from riparian.topics.records import FOR_GOOD, REASONS
+from riparian.topics.records import REASONS, is_curable
 
 STATIC = Path(__file__).with_name("static")
 BUCKETS, MOST_BUCKETS = 400, 2000
@@ -300,14 +300,14 @@ class Page:
                     "field": field,
                     "n": n,
                     "means": REASONS.get(reason),
-                    "again": reason not in FOR_GOOD,
+                    "again": is_curable(reason),
                 }
                 for (reason, field), n in view.letters_since(since).items()
             ],
             "total": sum(view.n_letters.values()),
             "letters": [
-                as_json(newest) | {"n": n, "n_retried": n_retried, "again": newest.reason not in FOR_GOOD}
-                for newest, n, n_retried in view.alike()[:MOST_LETTERS]
+                as_json(one) | {"n": n, "n_retried": n_retried, "again": view.may_retry(one)}
+                for one, n, n_retried in view.alike()[:MOST_LETTERS]
             ],
         }
         return await self._json(request, body)

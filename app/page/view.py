@@ -29,7 +29,7 @@ from riparian.topics import reports
 from riparian.topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED, REFUSED, RESUME, read_event
 from riparian.topics.names import CHAMPION, DEADLETTERS, DRIFT, FEATURES, LABELS, METRICS
 from riparian.topics.names import EVENTS as COMMANDS
-from riparian.topics.records import REASONS, DriftRecord, MetricsRecord, PartitionRecord, Shift, field_of
+from riparian.topics.records import REASONS, DriftRecord, MetricsRecord, PartitionRecord, Shift, field_of, is_curable
 
 LETTERS = 1000  # dead letters that are kept
 SHOWN_BYTES = 200  # bytes shown of a dead letter, at most
@@ -108,6 +108,7 @@ class DeadLetterRow(msgspec.Struct):
     reason, detail : why. size : bytes of its value.
     value : its first bytes as text; what is no UTF-8 is replaced.
     home, at : partition and offset of the letter itself, among the dead letters.
+    whole : whether it holds a record that can be written once more.
     """
 
     time: int
@@ -120,6 +121,7 @@ class DeadLetterRow(msgspec.Struct):
     value: str
     home: int = -1
     at: int = -1
+    whole: bool = True
 
 
 @dataclass
@@ -417,6 +419,7 @@ class StreamView:
             found.timestamp, found.topic, found.source_partition, found.source_offset,
             found.reason if found.reason in REASONS else OTHER, found.detail[:SHOWN_BYTES],
             len(value), value[:SHOWN_BYTES].decode("utf-8", "replace"), found.partition, found.offset,
+            found.hindrance is None,
         )  # fmt: skip
         self.keep_letter(letter)
         return letter
@@ -431,6 +434,10 @@ class StreamView:
 
     def is_retried(self, letter: DeadLetterRow) -> bool:
         return letter.home in self.retried and letter.at in self.retried[letter.home]
+
+    def may_retry(self, letter: DeadLetterRow) -> bool:
+        """Whether a letter can be retried, as far as its row tells, and was not yet."""
+        return letter.whole and letter.at >= 0 and is_curable(letter.reason) and not self.is_retried(letter)
 
     def keep_letter(self, letter: DeadLetterRow) -> None:
         at = len(self.letters)
@@ -614,13 +621,15 @@ class StreamView:
         return dict(found.most_common())
 
     def alike(self) -> list[tuple[DeadLetterRow, int, int]]:
-        """Of the last dead letters the newest of each topic, reason and detail, the newest first; how many there are,
-        and how many of these were retried."""
+        """Of the last dead letters the newest of each topic, reason and detail that may still be retried, or else the
+        newest; how many there are, and how many of these were retried. Those with the newest letter come first."""
         found = dict[tuple[str, str, str], tuple[DeadLetterRow, int, int]]()
         for letter in reversed(self.letters):
             alike = letter.topic, letter.reason, letter.detail
-            newest, n, n_retried = found.get(alike, (letter, 0, 0))
-            found[alike] = newest, n + 1, n_retried + self.is_retried(letter)
+            shown, n, n_retried = found.get(alike, (letter, 0, 0))
+            if self.may_retry(letter) and not self.may_retry(shown):
+                shown = letter
+            found[alike] = shown, n + 1, n_retried + self.is_retried(letter)
         return list(found.values())
 
 

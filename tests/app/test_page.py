@@ -450,12 +450,25 @@ def test_dead_letters_are_counted_by_field_and_equal_ones_are_one_row():
     rows = [(one.reason, one.detail, one.at, n, n_retried) for one, n, n_retried in view.alike()]
     assert rows == [
         ("wrong-type", "x.b: is", 29, 15, 0),
-        ("wrong-type", "x.a: is", 28, 15, 2),
+        ("wrong-type", "x.a: is", 26, 15, 2),  # the newest that was not retried
         ("not-json", "why", 30, 1, 0),
     ]
     for i in range(2 * MOST_FIELDS):  # as many as anybody makes up
         view.take_letter(letter({"riparian-reason": b"wrong-type", "riparian-detail": b"made-up-%d: no" % i}))
     assert len(view.letters_since(NOW)) <= MOST_FIELDS + 1
+
+
+def test_letters_may_be_retried_where_another_stream_file_can_read_them() -> None:
+    view, whole = view_of(), letter()
+    reasons = (b"not-json", b"wrong-type", b"tombstone", b"prediction-too-large", b"made-up")
+    for i, reason in enumerate(reasons):
+        view.take_letter(letter({"riparian-reason": reason}, time=NOW + i, offset=i))
+    view.take_letter(letter({"riparian-size": b"1000000"}, time=NOW + 5, offset=5))
+    whole.value, whole.offset = None, 6
+    view.take_letter(whole)
+    assert {one.at for one in view.letters if view.may_retry(one)} == {0, 1}
+    view.take_marks(0, [(0, 1)])
+    assert {one.at for one in view.letters if view.may_retry(one)} == {1}
 
 
 def test_what_came_between_goes_to_its_place_and_old_history_changes_nothing_now():

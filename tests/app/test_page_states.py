@@ -10,11 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from riparian.app import retries
 from riparian.app.kafka.local_broker.ports import listen
+from riparian.app.page.view import StreamView
 from riparian.topics import reports
 from riparian.topics.records import Distance, MetricsRecord, SegmentFigures
-from tests.app.page_records import SHIFT, compared, drift, letter, model, part
-from tests.app.page_server import Fed, served
+from tests.app.page_records import SHIFT, compared, drift, letter, model, part, view_of
+from tests.app.page_server import Fed, served, serving_of
 from tests.app.page_worlds import WORLDS, shown
 from tests.browser import Look, browser
 
@@ -281,6 +283,44 @@ def test_dead_letters_say_what_they_mean_by_field(
             if folder := os.environ.get("PAGE_PICTURES"):
                 page.screenshot(path=Path(folder) / f"deadletters-{width}.png", full_page=True)
             look.context.close()
+
+
+def test_a_letter_is_shown_as_it_was_sent_and_a_row_retries_what_it_counts(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, url = int(time.time() * 1000), "/api/streams/taps/deadletters"
+    sent = [b'{"id": 12345678901234567890, "x": 1e999, "x": 1}', None]
+    asked: list[Any] = []
+
+    async def letter_at(spec: Any, connection: Any, home: int, at: int) -> Any:
+        record = letter({}, now, offset=at)
+        record.value = sent[at]
+        return retries.letter_of(record)
+
+    def retried(route: Any) -> None:
+        asked.append(route.request.post_data_json)
+        route.fulfill(body='{"done": {"retried": {}, "left": {}, "rejected": {}}}\n')
+
+    monkeypatch.setattr(retries, "letter_at", letter_at)
+    view = StreamView(view_of().spec)
+    for offset in range(len(sent)):
+        view.take_letter(letter({"riparian-detail": b"%d" % offset}, now + offset, offset=offset))
+    view.take_letter(letter({"riparian-reason": b"prediction-too-large"}, now + 9, offset=9))
+    with serving_of(tmp_path, view, actions=True) as (_, serving), serving(sock := listen("127.0.0.1", 0)):
+        look = Look(browser, f"http://127.0.0.1:{sock.getsockname()[1]}")
+        page = look.open("taps", "deadletters")
+        page.route(f"**{url}/retry", retried)
+        for offset, value in enumerate(sent):
+            page.get_by_role("button", name=f"Open the letter 0/{offset}").click()
+            look.until_said((value or b"none").decode(), "dialog pre")
+            page.keyboard.press("Escape")
+        assert page.get_by_role("button", name="Retry").count() == 1 + len(sent)
+        page.get_by_role("button", name="Retry not-json").click()
+        page.get_by_label("Token").fill("token")
+        page.get_by_role("button", name="Say what would happen").click()
+        look.until_said("No letter would be written again.", "dialog")
+        assert asked == [{"reason": "not-json", "field": "", "dry_run": True}]
+        look.context.close()
 
 
 def test_a_value_that_broke_is_named_and_its_card_says_what_it_adds(

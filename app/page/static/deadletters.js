@@ -51,7 +51,7 @@ function retry(app, title, wanted) {
   }
 }
 
-// All of a letter: JSON with a field a line, anything else as it is.
+// All of a letter, as it was sent: JSON read and written again would have other numbers, and not all fields.
 async function open(app, one) {
   const content = h("pre", { class: "whole", tabindex: 0 }, "…"), about = h("dl", { class: "facts" });
   const close = h("button", { type: "button", onclick: () => dialog.close() }, "Close");
@@ -65,11 +65,7 @@ async function open(app, one) {
     const facts = [["Reason", found.reason], ["Detail", found.detail], ["Key", said("key")], ...Object.entries(found.headers).map(([name, text]) => [name, text ?? "none"]),
       ...(found.value_bytes ? [["Cut off", `it had ${bytes(found.value_bytes)}`]] : [])];
     about.replaceChildren(...facts.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
-    try {
-      content.textContent = JSON.stringify(JSON.parse(found.value), null, 2);
-    } catch {
-      content.textContent = said("value");
-    }
+    content.textContent = said("value");
   } catch (error) {
     content.textContent = String(error.message);
   }
@@ -81,13 +77,13 @@ export function deadletters(app) {
   async function read() {
     const found = await app.get("/deadletters");
     const { actions } = app.status, total = found.groups.reduce((a, { n }) => a + n, 0);
-    const all = ({ reason, field, again: may }) => (may ? again(`Retry ${reason}${field ? ` of ${field}` : ""}`, { reason, ...(field ? { field } : {}) }) : h("span", { class: "note" }, "no retry helps"));
+    const all = ({ reason, field, means, again: may }) => (may ? again(`Retry ${reason}${field ? ` of ${field}` : ""}`, { reason, field }) : h("span", { class: "note" }, means ? "no retry helps" : ""));
     const rows = found.groups.map((one) => [one.reason, one.field, count(one.n), percent(one.n / total, 0), one.means ? marked(`The record ${one.means}.`) : "", ...(actions ? [all(one)] : [])]);
     body.replaceChildren(rows.length ? table([["Reason"], ["Field"], ["Last 24 h", "r"], ["Share", "r"], ["It means"], ...(actions ? [["All of these"]] : [])], rows, "Reasons of the last day")
       : h("p", { class: "empty" }, found.total ? `None in the last 24 h; ${count(found.total)} before.` : "None. All records could be read."));
     if (rows.length && !actions) body.append(h("p", { class: "note" }, "Where the stream file is changed so that they can be read: riparian deadletters retry, or buttons here with riparian ui --actions."));
     const retried = ({ n, n_retried: m, again: may, at, home }) => [m ? `${m === n ? "" : `${count(m)} `}retried` : "",
-      m < n && may && at >= 0 ? again(`Retry the letter ${home}/${at}`, { at: `${home}/${at}` }) : ""];
+      may ? again(`Retry the letter ${home}/${at}`, { at: `${home}/${at}` }) : ""];
     const show = (one) => (one.at < 0 ? "" : h("button", { type: "button", "aria-label": `Open the letter ${one.home}/${one.at}`, onclick: () => open(app, one) }, "Open"));
     list.replaceChildren(found.letters.length ? table([["Last"], ["Alike", "r"], ["Topic"], ["Partition", "r"], ["Offset", "r"], ["Reason"], ["Detail"], ["Size", "r"], ["Contents"], ...(actions ? [["Again"]] : [])],
       found.letters.map((one) => [moment(one.time), count(one.n), one.topic, String(one.partition), count(one.offset), one.reason, one.detail, bytes(one.size), show(one), ...(actions ? [retried(one)] : [])]), "The last dead letters")
@@ -96,7 +92,7 @@ export function deadletters(app) {
   read();
   let told = app.status.n_retried + app.status.n_letters;
   return {
-    elements: [card("Why records were rejected", "last 24 hours", body), card("The last ones", "equal ones are one row, of the newest", list)], history() {},
+    elements: [card("Why records were rejected", "last 24 hours", body), card("The last ones", "equal ones are one row, of the newest not retried", list)], history() {},
     update() {
       const now = app.status.n_retried + app.status.n_letters;
       if (now !== told) { told = now; read(); }
