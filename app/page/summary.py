@@ -48,8 +48,8 @@ def looks(view: StreamView, names: Iterable[str]) -> dict[str, int]:
 
 
 def titled(view: StreamView, name: str) -> str:
-    """What people call a model, by its name or that of its learner: `auto` as the stream file does."""
-    return AUTO if view.spec.champion.model == AUTO and name == view.spec.models()[CHAMPION][0] else name
+    """What people call a model by the name that it keeps (`StreamView.reigns`): `auto` as the stream file does."""
+    return AUTO if view.spec.champion.model == AUTO and name == view.reigns()[0][1] else name
 
 
 def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any]]:
@@ -67,12 +67,14 @@ def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any
     objective, reigning = view.objective, view.reigns(partition)[-1][1]
     compared = {row.challenger: row for row in view.compared(partition)}  # of all together, where there are several
     roles = [*shown, *sorted(running - declared.keys())]  # commands add and rename models
+    chosen = declared[CHAMPION][0]  # what auto is
     known = looks(view, (reigning if role == CHAMPION else role for role in roles))
     for role in roles:
         name, parameters = declared.get(role, ("", {}))
         records = view.of_role(role, partition)
         sizes = [record.size or {} for record in records]
         called = reigning if role == CHAMPION else role
+        learner = records[0].name if records else name
         row = compared.get(role)
         rows.append(
             {
@@ -80,7 +82,7 @@ def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any
                 "name": called,
                 "look": known[called],
                 "title": titled(view, called),
-                "learner": titled(view, records[0].name if records else name),
+                "learner": AUTO if (titled(view, called), learner) == (AUTO, chosen) else learner,
                 "parameters": parameters,
                 **valued(view, objective, role, partition),
                 "beside": [_figure(view, one, role, partition) for one in beside(view.spec, objective)],

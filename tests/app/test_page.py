@@ -437,6 +437,10 @@ def test_the_champion_auto_is_called_so_and_keeps_the_name_of_its_series() -> No
     told = summary.status(view, NOW, "taps.yaml")
     assert (told["objective"]["champion"], [one["name"] for one in told["reigns"]]) == ("auto", ["auto"])
     assert [one["title"] for one in summary.models(view_of())] == ["last-label", "second"]
+    named = "name: taps\ntask: classification\nfeatures: {a: numeric}\nchallengers: {opinion-pool: last-label}\n"
+    assert [(one["name"], one["title"]) for one in summary.models(StreamView(loads(named)))] == [
+        ("champion", "auto"), ("opinion-pool", "opinion-pool")
+    ]  # fmt: skip
 
 
 def test_dead_letters_are_counted_by_field_and_equal_ones_are_one_row():
