@@ -538,7 +538,7 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
         watched, or no reference is whole yet.
     unread : input topic -> partitions that were added to it since the stream began, and that no worker reads.
     frozen : models that do not learn. paused : whether predictions are withheld. before : the champion before the last
-        promotion; None where none is there.
+        promotion; None where none is there. Workers that do not tell these have frozen and paused None.
     """
 
     stream: Name
@@ -567,8 +567,8 @@ class PartitionRecord(msgspec.Struct, omit_defaults=True, tag_field="kind", tag=
     alarms: list[Name] = []
     distances: Annotated[list[Distance], _FEW] = []
     unread: Annotated[dict[Name, Annotated[list[Partition], _FEW]], _FEW] = {}
-    frozen: Annotated[list[Name], _FEW] = []
-    paused: bool = False
+    frozen: Annotated[list[Name], _FEW] | None = None
+    paused: bool | None = None
     before: Name | None = None
 
 

@@ -248,14 +248,15 @@ def comparison(view: StreamView, partition: int | None = None) -> dict[str, Any]
 def steered(view: StreamView) -> dict[str, Any]:
     """What commands have left. frozen : models that are, and in how many partitions. paused, running : whether there
     are partitions that withhold predictions, and that do not. before : whom undoing a promotion makes champion.
-    shared : whether one partition answers for all."""
+    shared : whether one partition answers for all. told : whether each of them says so."""
     known = [view.partitions[k].last for k in view.spec.commanded if k in view.partitions]
     return {
-        "frozen": dict(Counter(role for one in known for role in one.frozen)),
+        "frozen": dict(Counter(role for one in known for role in one.frozen or ())),
         "partitions": len(known),
         "paused": any(one.paused for one in known),
         "running": not all(one.paused for one in known) or not known,
         "before": next((one.before for one in known if one.before), None),
+        "told": len(known) == len(view.spec.commanded) and all(one.frozen is not None for one in known),
         "shared": len(view.spec.commanded) < view.spec.partitions,
     }
 

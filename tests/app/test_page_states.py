@@ -232,7 +232,13 @@ def test_steering_offers_what_would_change_something(browser: Any, tmp_path: Pat
             }
 
         reset = {f"Reset {role}" for role in ("champion", "tree", "adaptive-random-forest")}
-        assert not offered() & {"Undo the promotion", "Resume predictions", "Thaw tree"}
+        unknown = {"Undo the promotion", "Resume predictions", "Thaw tree"}
+        assert offered() > unknown  # its worker does not tell
+        last = view.partitions[0].last
+        told = msgspec.structs.replace(last, frozen=[], paused=False, time=last.time + 1)
+        watch.tell(reports.write(told))
+        table.get_by_role("button", name="Thaw tree…").wait_for(state="detached")
+        assert not offered() & unknown
         assert offered() > reset | {"Pause predictions", "Freeze tree", "Promote tree"}
         last = view.partitions[0].last
         changed = {"frozen": ["tree"], "paused": True, "before": "tree", "time": last.time + 1}

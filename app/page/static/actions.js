@@ -80,7 +80,7 @@ export function steering(app) {
   return {
     element: card("Steering", "promote, freeze, reset, pause", body),
     update() {
-      const roles = app.status.models.map((model) => model.role), { frozen, partitions, paused, running, before } = app.status.steered, now = JSON.stringify([app.status.control, roles, app.status.steered]);
+      const roles = app.status.models.map((model) => model.role), { frozen, partitions, paused, running, before, told } = app.status.steered, now = JSON.stringify([app.status.control, roles, app.status.steered]);
       if (now === shown) return;
       shown = now;
       if (!app.status.control) {
@@ -88,9 +88,9 @@ export function steering(app) {
         return;
       }
       body.replaceChildren(table([["Model"], ["Commands"]], roles.map((role) => [role, h("div", { class: "choices" },
-        role === "champion" ? (before ? button("demote", null) : null) : button("promote", role), (frozen[role] ?? 0) < partitions || !partitions ? button("freeze", role) : null,
-        frozen[role] ? button("thaw", role) : null, button("reset", role))]), "Commands to models"),
-        h("div", { class: "choices" }, running ? button("pause", null) : null, paused ? button("resume", null) : null));
+        role === "champion" ? (before || !told ? button("demote", null) : null) : button("promote", role), (frozen[role] ?? 0) < partitions || !told ? button("freeze", role) : null,
+        frozen[role] || !told ? button("thaw", role) : null, button("reset", role))]), "Commands to models"),
+        h("div", { class: "choices" }, running || !told ? button("pause", null) : null, paused || !told ? button("resume", null) : null));
     },
   };
 }
