@@ -3,6 +3,7 @@
 `Mapping` is the plain description of a stream's records that a codec is made from; the stream file builds it.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
@@ -137,12 +138,13 @@ def is_curable(reason: str) -> bool:
 
 
 def field_of(reason: str, detail: str) -> str:
-    """The field that a rejection is about; "" where it is about none.
+    """The field that a rejection is about, without its places in lists; "" where it is about none.
 
     >>> field_of("wrong-type", "x.amount: expected a number, found a text")
     'x.amount'
     """
     field, colon, _ = detail.partition(": ")
+    field = re.sub(r"\[\d+\]", "", field)
     return field if reason in _OF_FIELDS and colon and len(field) <= _MOST_FIELD else ""
 
 

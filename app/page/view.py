@@ -453,6 +453,7 @@ class StreamView:
             self.n_letters_since = hour - COUNTED_HOURS
             for key in [key for key in self.n_letters if key[0] < self.n_letters_since]:
                 del self.n_letters[key]
+            self._about = {(reason, field) for _, reason, field in self.n_letters}
         if hour >= self.n_letters_since:
             about = letter.reason, field_of(letter.reason, letter.detail)
             if about not in self._about and len(self._about) >= MOST_FIELDS:

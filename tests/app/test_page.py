@@ -460,6 +460,12 @@ def test_dead_letters_are_counted_by_field_and_equal_ones_are_one_row():
     for i in range(2 * MOST_FIELDS):  # as many as anybody makes up
         view.take_letter(letter({"riparian-reason": b"wrong-type", "riparian-detail": b"made-up-%d: no" % i}))
     assert len(view.letters_since(NOW)) <= MOST_FIELDS + 1
+    later = NOW + 2 * COUNTED_HOURS * HOUR_MS  # what was counted then takes no room
+    view.clock = lambda: later
+    for i in range(2 * MOST_FIELDS):
+        of_bag = {"riparian-reason": b"wrong-type", "riparian-detail": b"x[%d].a: no" % i}
+        view.take_letter(letter(of_bag, time=later))
+    assert view.letters_since(later) == {("wrong-type", "x.a"): 2 * MOST_FIELDS}
 
 
 def test_letters_may_be_retried_where_another_stream_file_can_read_them() -> None:
