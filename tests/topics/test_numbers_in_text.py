@@ -36,7 +36,7 @@ def check(found: Features, given: list[str]) -> None:
     assert np.array_equal(found.x[:, 1], [np.nan if text == "null" else float(text) for text in wanted], equal_nan=True)
     reasons = [r.NOT_FINITE if text == HUGE else r.WRONG_TYPE for text in given if text not in DECIMALS[:GOOD]]
     assert [one.reason for one in found.rejected] == reasons
-    assert all(one.detail.startswith("c: expected a number, or a text that is one") for one in found.rejected)
+    assert all(one.detail.startswith("x.c: expected a number, or a text that is one") for one in found.rejected)
 
 
 @pytest.mark.parametrize("n", [1, 2, 14, 100])

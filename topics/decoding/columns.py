@@ -141,7 +141,8 @@ class ColumnDecoder:
                 bad.setdefault(i, (r.MISSING_X, f"{dotted(mapping.x)}: the features are missing"))
         x = self._widened(reader.numbers(objects), fields)
         for i, feature in self._in_text:
-            x[:, i] = _numbers(fields.feature(objects, feature.path), feature.name, bad, starts)
+            name = dotted((*mapping.x, *feature.path) if self._bags else feature.path)
+            x[:, i] = _numbers(fields.feature(objects, feature.path), name, bad, starts)
         keys = [_key(fields, mapping, objects, at) for at in mapping.keys]
         if mapping.n_hidden:
             x = x[:, : mapping.n_columns].copy()
