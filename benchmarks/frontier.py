@@ -71,11 +71,14 @@ MOA = {
     "MOA member selection": "meta.DynamicEnsembleMemberSelection",
     "MOA kNN": "lazy.kNN",
     "MOA SAMkNN": "lazy.SAMkNN",
-    "MOA AutoClass": "meta.AutoML.AutoClass -f {settings}",
+    "MOA AutoClass": "meta.AutoML.AutoClass -f {settings} -b lazy.kNN,trees.HoeffdingTree,trees.HoeffdingAdaptiveTree",
     "MOA Heros": "meta.heros.Heros",
+    "MOA Heros, 6 learn": "meta.heros.Heros -p (ZetaPolicy -k 6) -d 1e-5 -a 2",
 }
-# Of AutoClass, in the jar; what it has by default is a file of its author's machine.
+# Of AutoClass, in the jar; what it has by default is a file of its author's machine. It has short names of learners,
+# with which AutoClass fails at the end of its first window: it asks for whole ones.
 SETTINGS = "moa/classifiers/meta/AutoML/settings.json"
+SHORT_NAME = re.compile(r'(?<="algorithm": ")(?!moa\.)')
 MOA_OF_VALUES = {
     "MOA random forest, 100": "meta.AdaptiveRandomForestRegressor -s 100",
     "MOA nearest leaves, 100": "meta.SelfOptimisingKNearestLeaves -s 100",
@@ -179,9 +182,10 @@ def run_moa(world: World, delay: int, jar: Path, learner: str, folder: Path, sec
     )
     late = f"-k {delay} -p {delay} " if delay else ""
     if "{settings}" in learner:
+        settings = folder / "settings.json"
         with zipfile.ZipFile(jar) as packed:
-            packed.extract(SETTINGS, folder)
-        learner = learner.format(settings=folder / SETTINGS)
+            settings.write_text(SHORT_NAME.sub("moa.classifiers.", packed.read(SETTINGS).decode()))
+        learner = learner.format(settings=settings)
     evaluator = f"Basic{kind}PerformanceEvaluator"
     row = moa_rows(
         jar, f"{task} {late}-l ({learner}) -s (ArffFileStream -f {path}) -e {evaluator} -f 100000000", seconds
