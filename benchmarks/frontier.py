@@ -315,7 +315,7 @@ def report(
 ) -> None:
     """Tables of quality, cost and bytes as Markdown, a row for each learner that has figures, and a column for each
     stream that has rows of ours and of MOA's. A dash is a run that was given up or failed, an empty cell is none. Ranks
-    are over the streams that have all of these learners."""
+    are of learners that have run on more than half of these streams, over the streams where all of them have."""
     values = task == REGRESSION
     everyone = [*(OURS_OF_VALUES if values else OURS), *(MOA_OF_VALUES if values else MOA)]
     measure, worst = ("mae", math.inf) if values else ("accuracy", 0.0)
@@ -328,13 +328,12 @@ def report(
     if not rows:
         click.echo(f"labels {delay:,} late, {task}: no stream has runs of ours and of MOA's")
         return
-    complete = [world for world, found in rows.items() if set(learners) <= set(found)]
+    often = [name for name in learners if 2 * sum(name in found for found in rows.values()) > len(rows)]
+    complete = [world for world, found in rows.items() if set(often) <= set(found)]
     late = f"labels {delay:,} late" if delay else "labels at once"
     ranks: Mapping[str, float] = {}
     if len(complete) > 2:
-        trials = {
-            world: {name: _trials(rows[world][name].get(measure, worst)) for name in learners} for world in complete
-        }
+        trials = {world: {name: _trials(rows[world][name].get(measure, worst)) for name in often} for world in complete}
         ranked = compare(Sets(trials, dict.fromkeys(trials), measure))
         ranks = dict(zip(ranked["models"], ranked["ranks"], strict=True))
         limit = ranked["critical_difference"]
