@@ -98,7 +98,7 @@ MORE: Mapping[str, tuple[MemberStep, ...]] = {
 # Below so many microseconds these come first, in this order: what is worth most for its time. Few shrubs of equal
 # weight, and one memory of neighbours, follow changes for a fifth of the time of those above. A later step of a name
 # takes the place of the earlier one.
-LIGHT_BELOW = 50.0
+LIGHT_BELOW = 90.0
 LIGHT_SHRUBS = {"weighting": "equal", "n_trees": 8}
 LIGHT: Mapping[str, tuple[MemberStep, ...]] = {
     CLASSIFICATION: (
