@@ -257,7 +257,7 @@ def steered(view: StreamView) -> dict[str, Any]:
         "running": not all(one.paused for one in known) or not known,
         "before": next((one.before for one in known if one.before), None),
         "told": len(known) == len(view.spec.commanded) and all(one.frozen is not None for one in known),
-        "shared": len(view.spec.commanded) < view.spec.partitions,
+        "shared": view.spec.one_answers,
     }
 
 

@@ -357,7 +357,7 @@ def fallen(view: StreamView, since: int, now: int, partition: int | None = None)
 
 def is_of_all(view: StreamView, event: Event) -> bool:
     """Whether an event is of all partitions: of the only one, or of a model that all learn."""
-    return view.spec.partitions == 1 or (len(view.spec.commanded) < view.spec.partitions and event.model is not None)
+    return view.spec.partitions == 1 or (view.spec.one_answers and event.model is not None)
 
 
 def _shifted(event: Event) -> str:

@@ -547,7 +547,7 @@ class StreamView:
 
     def of_models(self, partition: int | None) -> int | None:
         """Which partition tells what its models are: any, where all have the same and one of them tells it."""
-        return partition if len(self.spec.commanded) == self.spec.partitions else None
+        return None if self.spec.one_answers else partition
 
     def own(self, partition: int) -> float | None:
         """How good the champion is in a partition alone."""

@@ -427,6 +427,11 @@ class Spec(Fields):
         return range({PARTITION: self.partitions, SHARED: 1}[self.learning.kind])
 
     @property
+    def one_answers(self) -> bool:
+        """Whether one of several partitions answers a command for all."""
+        return len(self.commanded) < self.partitions
+
+    @property
     def has_costs(self) -> bool:
         """Whether models are compared by what their mistakes cost."""
         return self.prices is not None

@@ -520,7 +520,7 @@ def _numbers(values: Any, name: str, bad: Bad, starts: list[int] | None) -> Floa
                 read = float(value)
             found[place] = np.nan if read is None else read
         except (ValueError, OverflowError) as error:
-            huge = isinstance(error, OverflowError) or str(error).startswith("Number out of range")
+            huge = headers.is_beyond(error)
             what = "a number beyond float64" if huge else f"{canonical(value)[:40]!r}"
             why = r.NOT_FINITE if huge else r.WRONG_TYPE
             record = place if starts is None else bisect_right(starts, place) - 1

@@ -121,7 +121,7 @@ def column(batch: RawBatch, name: str, kind: str, bad: Bad, most: int, reason: s
             except UnicodeDecodeError:
                 found[i], why = None, (r.NOT_UTF8, "bytes that are not text")
             except (msgspec.DecodeError, ValueError) as error:
-                huge = str(error).startswith("Number out of range")
+                huge = is_beyond(error)
                 detail = "a number beyond float64" if huge else f"{value[:40].decode(errors='ignore')!r}"
                 found[i], why = (
                     None,
@@ -140,6 +140,11 @@ def _text(value: bytes) -> str:
 
 def _time(value: bytes) -> str | int | float:
     return _any_number(value) if _JSON_NUMBER.fullmatch(value) else value.decode()
+
+
+def is_beyond(error: Exception) -> bool:
+    """Whether a number could not be read since float64 does not hold it."""
+    return isinstance(error, OverflowError) or str(error).startswith("Number out of range")
 
 
 def number(value: bytes) -> float | None:

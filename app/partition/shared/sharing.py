@@ -8,7 +8,7 @@ Codes of values and classes go by first sight, which differs between partitions.
 of the models; a value that no model has seen is missing to it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, renamed, under
+from riparian.app.partition.join.ids import Ints
 from riparian.app.partition.join.pending import Joined
 from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.past import LabelPast
@@ -535,6 +536,12 @@ def _together(joined: Sequence[Joint]) -> Joint:
     at = np.concatenate([one.at for one in joined])
     keys = None if first.keys is None else np.concatenate([one.keys for one in joined])  # type: ignore[misc]
     return Joint(first.first, x, y, at, values, classes, out, first.terms, keys, first.bounds, first.features)
+
+
+def order_of(rules: Iterable[str], offsets: Ints, next_offsets: Mapping[str, Ints]) -> Ints:
+    """(n, k) places that a record of the log names of predictions. rules : roles of the partition's logs. next_offsets
+    : as `Outcome` has them."""
+    return np.column_stack([offsets, *(next_offsets[role] for role in rules if role != FEATURES)])
 
 
 def most_rows(width: int, out: Mapping[str, Floats]) -> int:

@@ -19,7 +19,7 @@ from riparian.app.partition.learner import Part, PartitionLearner
 from riparian.app.partition.outcome import DeadLetter, Outcome, together
 from riparian.app.partition.records.partition_group import Release
 from riparian.app.partition.shared.replica import FollowedLearning, Replica
-from riparian.app.partition.shared.sharing import after, records
+from riparian.app.partition.shared.sharing import after, order_of, records
 from riparian.models.contract import LEARN, Floats
 from riparian.topics.names import FEATURES, LABELS, LEARNED
 from riparian.topics.records import DriftRecord
@@ -227,8 +227,8 @@ class _Course:
             return
         batch, learner, begin = self._batch, self._learner, self._ordered
         self._ordered = end = self._turns[-1].until
-        others = [found[begin:end] for role, found in batch.next_offsets.items() if role in learner.rules]
-        whole = np.column_stack([batch.offsets[begin:end], *others])
+        next_offsets = {role: found[begin:end] for role, found in batch.next_offsets.items()}
+        whole = order_of(learner.rules, batch.offsets[begin:end], next_offsets)
         moves = np.diff(whole, axis=0, prepend=0)
         at = 0
         for start, stop, number, n, until, places, time in self._turns:

@@ -26,12 +26,12 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Joint, Outcome
 from riparian.app.partition.records.inputs import Mark, check_log, mark
 from riparian.app.partition.records.partition_group import Ints
-from riparian.app.partition.shared.sharing import records, together
+from riparian.app.partition.shared.sharing import order_of, records, together
 from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.model_lag import ModelLag
 from riparian.app.worker.task.turns import FEW, Turns
 from riparian.topics.commands import MAX_COMMAND_BYTES
-from riparian.topics.names import CONTROL, FEATURES, LEARNED
+from riparian.topics.names import CONTROL, LEARNED
 from riparian.topics.records import RawBatch
 from riparian.topics.training_log import LearnedCommand, LearnedRecord, command_at, read, write
 
@@ -372,8 +372,7 @@ class SharedLog:
         """Predictions are on their way. futures : of their acknowledgements, in order."""
         await self._forget()
         if futures:
-            others = [outcome.next_offsets[role] for role in self._learner.rules if role != FEATURES]
-            self._sending.append((futures[-1], np.column_stack([outcome.offsets, *others])))
+            self._sending.append((futures[-1], order_of(self._learner.rules, outcome.offsets, outcome.next_offsets)))
 
     async def _forget(self) -> None:
         """What the broker has; raises what it refuses."""
