@@ -27,7 +27,8 @@ from riparian.topics.records import Unread
 _HEADER = struct.Struct(">q8xb4xhiqq14xi")
 _MAGIC, _MAGIC_AT = 2, 16
 _CHECKSUM, _BEHIND_CHECKSUM = slice(17, 21), 21
-_CODEC, _LOG_APPEND_TIME = 0x07, 0x08
+_CODEC, _LOG_APPEND_TIME, _UNUSUAL = 0x07, 0x08, 0x37  # unusual: compressed, of a transaction, or a control batch
+_LENGTH, _BEHIND_LENGTH = struct.Struct(">8xi"), 12
 _DECOMPRESS = {1: decompression.gzip, 2: decompression.snappy, 3: decompression.lz4, 4: decompression.zstd}
 _INT, _LONG = 32, 64  # bits of numbers
 _COPIED = 1 << 20  # bytes that are rather copied than looked into
@@ -67,6 +68,32 @@ def head(raw: memoryview) -> BatchHeader | None:
     base, _, attributes, ahead, first, greatest, count = _HEADER.unpack_from(raw)
     own = not attributes & _LOG_APPEND_TIME
     return BatchHeader(base, base + max(ahead, 0), first if own else greatest, int(own), count)
+
+
+def plain(data: bytes, most: int, check: bool) -> list[tuple[BatchHeader, bytes]] | None:
+    """The whole batches at the front of what was fetched, with their bodies; None where there is anything unusual about
+    one, or where there are `most` records or more. check : whether to compare checksums."""
+    found, at, n = list[tuple[BatchHeader, bytes]](), 0, 0
+    while at + _HEADER.size <= len(data):
+        stop = at + _BEHIND_LENGTH + _LENGTH.unpack_from(data, at)[0]
+        if stop > len(data):
+            break
+        base, _, attributes, ahead, first, greatest, count = _HEADER.unpack_from(data, at)
+        n += count
+        raw = data[at:stop]
+        if (
+            raw[_MAGIC_AT] != _MAGIC
+            or attributes & _UNUSUAL
+            or not 0 < count <= ahead + 1
+            or n >= most
+            or (check and crc32c(raw[_BEHIND_CHECKSUM:]) != int.from_bytes(raw[_CHECKSUM], "big"))
+        ):
+            return None
+        own = not attributes & _LOG_APPEND_TIME
+        header = BatchHeader(base, base + ahead, first if own else greatest, int(own), count)
+        found.append((header, raw[_HEADER.size :]))
+        at = stop
+    return found or None
 
 
 def body(raw: memoryview) -> Any:
@@ -111,8 +138,15 @@ def _number(data: Any, p: int, bits: int = _INT) -> tuple[int, int]:
 
 def _bytes(data: Any, p: int) -> tuple[bytes | None, int]:
     """The bytes whose length stands at p, None where that is below zero, and the place behind them."""
-    size, p = _number(data, p)
-    return (None, p) if size < 0 else (bytes(data[p : p + size]), p + size)
+    byte = data[p]
+    if byte < 128:
+        size, p = (byte >> 1) ^ -(byte & 1), p + 1
+    else:
+        size, p = _number(data, p)
+    if size < 0:
+        return None, p
+    stop = p + size
+    return bytes(data[p:stop]), stop
 
 
 def _headers(data: Any, p: int, stop: int) -> tuple[Headers, int]:
@@ -142,7 +176,7 @@ def rows(header: BatchHeader, data: Any) -> Iterator[Row]:
             size, p = _number(data, p)
             stop = p + size
             delta, p = _number(data, p + 1, _LONG)
-            ahead, p = _number(data, p)
+            ahead, p = (0, p + 1) if whole and data[p] < 128 else _number(data, p)
             key, p = _bytes(data, p)
             value, p = _bytes(data, p)
             headers, p = _headers(data, p, stop) if data[p] else ([], p + 1)

@@ -96,7 +96,7 @@ class FetchedBatches:
     """The batches of a fetch, as the client's `MemoryRecords` has them, and the bytes of the last that was taken."""
 
     def __init__(self, data: bytes) -> None:
-        self._left, self._data, self._end = MemoryRecords(data), memoryview(data), 0
+        self._left, self.data, self._data, self._end = MemoryRecords(data), data, memoryview(data), 0
         self.packed = len(data) > CODEC_AT and bool(data[CODEC_AT] & CODEC_BITS)  # as its first batch says
         self.has_next, self.size_in_bytes = self._left.has_next, self._left.size_in_bytes
         self.raw = self._data[:0]
@@ -200,7 +200,12 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
 
     def _unpack_records(self) -> Iterator[Any]:
         if self._asked is not None:
-            yield from self._pieces()
+            data = self._records.data
+            few = batches.plain(data, LEAST, self._check_crcs) if len(data) <= LARGE else None
+            if few is None:
+                yield from self._pieces()
+            else:  # as most fetches of many partitions
+                yield from self._listed((header.last + 1, batches.rows(header, body)) for header, body in few)
             return
         for batch, raw, visible in self._batches():
             end, rows = self._rows(batch, raw, batches.head(raw)) if visible else (batch.next_offset, iter(()))
@@ -261,8 +266,11 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
                 if row[0] < first:
                     continue
                 piece.append(row)
-                n_bytes += RECORD_BYTES + len(row[2] or b"") + len(row[3] or b"") + _header_bytes(row[4])
-                self._at = row[0] + 1
+                at, _, key, value, headers = row
+                n_bytes += (
+                    RECORD_BYTES + len(key or b"") + len(value or b"") + (_header_bytes(headers) if headers else 0)
+                )
+                self._at = at + 1
                 if n_bytes >= PIECE_BYTES or len(piece) >= PIECE_RECORDS:
                     yield RawBatch(*map(list, islice(zip(*piece, strict=True), n_columns)))
                     piece, n_bytes = [], 0
