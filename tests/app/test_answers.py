@@ -67,6 +67,22 @@ def test_a_partition_with_an_error_and_an_old_broker_tell_nothing():
     assert ends(answers, F, L) is None
 
 
+def test_the_client_is_left_what_holds_something():
+    told = [("f", 0), ("l", 7), ("l", 3, [6]), ("f", 2)]
+    for version, replica, left in ((11, -1, [0, 0, 1, 1]), (11, 5, [1, 1, 1, 1]), (3, -1, [1, 1, 1, 1])):
+        found = answer(*told, version=version)
+        found.topics = [
+            (topic, [(*one[:6], replica, one[7]) for one in partitions]) for topic, partitions in found.topics
+        ]
+        assert EndOffsets().add(0, found) == (2 if version == 11 else 0)
+        assert [len(partitions) for _, partitions in found.topics] == left
+    answers = EndOffsets()
+    answers.add(0, answer(("f", 10), ("l", 7)))
+    answers.forget([F])
+    assert answers.seen(F) is None
+    assert answers.seen(L).end == 7
+
+
 def test_fetches_name_the_features_first_but_in_a_backlog():
     asked, end = [], 10
 

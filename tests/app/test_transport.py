@@ -33,6 +33,7 @@ from riparian.app.kafka.wire_format import unpacking
 from riparian.app.kafka.wire_format.unpacking import Unpacking
 from riparian.app.partition.records.partition_group import concatenate
 from riparian.app.worker.faust_client import transport
+from riparian.app.worker.faust_client.end_offsets import EndOffsets, Seen
 from riparian.topics.names import CHECKPOINT
 from riparian.topics.records import RawBatch
 from tests import batches
@@ -109,7 +110,7 @@ def test_attributes_that_are_read_are_there():
     assert "_performed_join_prepare" in GroupCoordinator.ensure_active_group.__code__.co_names
     assert "_send_req" in GroupCoordinator._do_heartbeat.__code__.co_names  # all answers come by it
     state = TopicPartitionState.__init__.__code__.co_names
-    assert {"_position", "highwater"} <= set(state)
+    assert "_position" in state
     assert "send" in fetcher.Fetcher._proc_fetch_request.__code__.co_names  # of the client, looked up at each fetch
     assert "transactional_id" in MessageAccumulator.create_builder.__code__.co_names  # decided for each batch
     assert list(inspect.signature(BatchBuilder.__init__).parameters)[1:3] == ["batch_size", "compression_type"]
@@ -182,7 +183,7 @@ def test_an_assignment_goes_on_where_partitions_stay_and_begins_an_epoch_where_t
     async def run() -> None:
         subscriptions = SubscriptionState()
         thread = types.SimpleNamespace(
-            _consumer=types.SimpleNamespace(_subscription=subscriptions), epochs={}, _to_commit={}
+            _consumer=types.SimpleNamespace(_subscription=subscriptions), epochs={}, _to_commit={}, answers=EndOffsets()
         )
         for name in ("_fetch_on", "_moved"):
             setattr(thread, name, types.MethodType(getattr(transport.ConsumerThread, name), thread))
@@ -190,9 +191,9 @@ def test_an_assignment_goes_on_where_partitions_stay_and_begins_an_epoch_where_t
         subscriptions.subscribe({"source"})
         subscriptions.assign_from_subscribed({stays, paused, goes, reset})
         before = subscriptions.subscription.assignment
+        thread.answers._seen = {tuple(tp): Seen(0, 1, 0, 99) for tp in (stays, goes)}
         for tp in (stays, paused, goes):
             subscriptions.seek(tp, 10 + tp.partition)
-        before.state_value(stays).highwater = 99
         before.state_value(reset).await_reset(LATEST)
         subscriptions.pause(paused)
         known = dict(thread.epochs)
@@ -203,7 +204,7 @@ def test_an_assignment_goes_on_where_partitions_stay_and_begins_an_epoch_where_t
         assert not before.active
         after = subscriptions.subscription.assignment
         assert [after.state_value(tp)._position for tp in (stays, paused, comes, reset)] == [10, 11, None, None]
-        assert after.state_value(stays).highwater == 99
+        assert [thread.answers.seen(TP(*tp)) is not None for tp in (stays, goes)] == [True, False]
         assert after.state_value(reset).reset_strategy == LATEST
         assert subscriptions.paused_partitions() == {paused}
         changed = {

@@ -16,6 +16,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from faust.types import TP
 
 OLDEST_VERSION = 4  # of an answer that tells of committed ends
+RACKS = 11  # likewise, of the replica to fetch from
 # Mean of the time between two fetches, but for a few. A steady stream could be fetched record by record, which takes
 # more of the processors of worker and broker: what comes meanwhile shall come together. A round costs about the same
 # whatever it holds, so the next one comes when that is a quarter of the time.
@@ -49,7 +50,7 @@ class EndOffsets:
     def __init__(self, first: frozenset[str] = frozenset()) -> None:
         self.first = first
         self._n = 0
-        self._seen: dict[TP, Seen] = {}
+        self._seen: dict[tuple[str, int], Seen] = {}
         self._due: dict[int, float] = {}  # broker -> when it was to be asked last
         self._spent: dict[int, float] = {}  # broker -> processor time of the process then
         self._backlogs: set[int] = set()  # brokers whose last answer was large
@@ -85,19 +86,31 @@ class EndOffsets:
         return due - now
 
     def add(self, asked: int, answer: Any) -> int:
-        """Keep what an answer tells; bytes of its records."""
+        """Keep what an answer tells, and leave in it what the client has to look at: partitions with records, or with
+        an error, or that are to be fetched elsewhere. Bytes of its records."""
         self._n += 1
+        n, seen, told, replicas = self._n, self._seen, answer.API_VERSION >= OLDEST_VERSION, answer.API_VERSION >= RACKS
         place = size = 0
         for topic, partitions in answer.topics:
-            for partition, error, _high, *rest in partitions:
-                tp = TP(topic, partition)
-                if error or answer.API_VERSION < OLDEST_VERSION:
-                    self._seen.pop(tp, None)
+            to_look_at = []
+            for about in partitions:
+                key = topic, about[0]
+                if about[1] or not told:
+                    seen.pop(key, None)
+                    to_look_at.append(about)
                 else:
-                    self._seen[tp] = Seen(asked, self._n, place, rest[0])
-                    size += len(rest[-1] or b"")
+                    seen[key] = Seen(asked, n, place, about[3])
+                    if about[-1] or (replicas and about[6] >= 0):
+                        size += len(about[-1] or b"")
+                        to_look_at.append(about)
                 place += 1
+            partitions[:] = to_look_at
         return size
+
+    def forget(self, tps: Iterable[tuple[str, int]]) -> None:
+        """Partitions are not fetched any more, or from now on."""
+        for tp in tps:
+            self._seen.pop(tp, None)
 
     def seen(self, tp: TP) -> Seen | None:
         """What was told of a partition last."""

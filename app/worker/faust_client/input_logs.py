@@ -1,7 +1,6 @@
 """The input logs of a worker's partitions: how far each has come, where it ends, and what of it is in memory."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -122,9 +121,7 @@ class InputLogs:
 
     def end_offset(self, tp: TP) -> int | None:
         """Where a topic ended at the last fetch, as far as it is known."""
-        with contextlib.suppress(AssertionError):  # a rebalance may come between its two questions
-            return self.thread.end_offset(tp)
-        return None
+        return self.thread.end_offset(tp)
 
     def ends_beside(self, partition: int, role: str, seen: Seen) -> Mapping[str, int] | None:
         """Role of each other log -> where it ended once an answer had told this; None where that is not known."""

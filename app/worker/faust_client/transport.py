@@ -223,9 +223,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                 new.seek(old.position)
             elif old.awaiting_reset:
                 new.await_reset(old.reset_strategy)
-            new.highwater, new.lso, new.timestamp = old.highwater, old.lso, old.timestamp
             if old.paused:
                 new.pause()
+        self.answers.forget(had ^ after.tps)
         for topic_partition in had ^ after.tps:
             tp = TP(*topic_partition)
             self.epochs[tp] = self.epochs.get(tp, 0) + 1
@@ -352,12 +352,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     def end_offset(self, tp: TP) -> int | None:
         """Where the partition ended at the last answered fetch: before the first transaction that is open."""
-        consumer = self._consumer
-        topic_partition = TopicPartition(tp.topic, tp.partition)
-        if consumer is None or topic_partition not in consumer.assignment():
-            return None
-        end: int | None = consumer.last_stable_offset(topic_partition)
-        return end
+        seen = self.answers.seen(tp)
+        return None if seen is None else seen.end
 
 
 class Consumer(driver.Consumer):  # type: ignore[misc]
