@@ -13,7 +13,7 @@ dropped.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from riparian.app.errors import StateError
@@ -86,6 +86,7 @@ class StateLog:
         self._at = -1  # its offset
         self._manifest: Manifest | None = None
         self._needed: dict[bytes, None] | None = None  # by the last manifest and its past
+        self._past: dict[bytes, Sequence[bytes]] = {}  # digest of an older manifest -> what it needs, sorted
 
     def take(self, _: object, records: Iterable[Any]) -> None:
         """Records were read (offset, key, value)."""
@@ -139,6 +140,15 @@ class StateLog:
         data = None if packed is None else unpack(past.digest, packed)
         return None if data is None else decode_manifest(data)
 
+    def _needed_by(self, past: KeptCheckpoint) -> Sequence[bytes] | None:
+        """Hashes that an older checkpoint needs, sorted; None where its manifest is missing or altered."""
+        if past.digest not in self._past:
+            older = self.past_manifest(past)
+            if older is None:
+                return None
+            self._past[past.digest] = sorted(older.chunks())
+        return self._past[past.digest]
+
     def needed(self) -> dict[bytes, None]:
         """Hashes of the live chunks (the keys). Their order is fixed, so that results are reproducible."""
         if self._needed is None:
@@ -148,9 +158,7 @@ class StateLog:
                 needed = dict.fromkeys(sorted(manifest.chunks()))
                 for past in manifest.past:
                     needed[past.digest] = None
-                    older = self.past_manifest(past)
-                    if older is not None:
-                        needed.update(dict.fromkeys(sorted(older.chunks())))
+                    needed.update(dict.fromkeys(self._needed_by(past) or ()))
             self._needed = needed
         return self._needed
 
@@ -159,6 +167,7 @@ class StateLog:
         needed = self.needed()
         for digest in [d for d in self.chunks if d not in needed and self._where[d] < self._at]:
             del self.chunks[digest], self._where[digest]
+        self._past = {digest: found for digest, found in self._past.items() if digest in needed}
 
     @property
     def live_bytes(self) -> int:
@@ -192,10 +201,10 @@ class StateLog:
         limit = max(PAST_BYTES, PAST_SHARE * sum(len(self.chunks.get(d, b"")) for d in last.chunks()))
         taken, extra, kept = set(chunks), 0, list[KeptCheckpoint]()
         for entry in past:
-            older = last if entry.digest in new else self.past_manifest(entry)
+            older = last.chunks() if entry.digest in new else self._needed_by(entry)
             if older is None:
                 continue
-            only = older.chunks() - taken
+            only = set(older) - taken
             extra += sum(len(self.chunks.get(d, b"")) for d in only)
             if extra > limit:
                 break
