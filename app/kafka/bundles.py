@@ -1,33 +1,39 @@
-"""Small produce requests of several producers go to a broker together.
+"""What the producers of a worker send, in one pass for all, and small batches of several to a broker as one request.
 
-Each partition has a producer of its own, which can be fenced (app/kafka/sending.py), and sends a request for each small
-batch. But an idempotent batch names its producer, its epoch and its number by itself, so one request may hold batches
-of many producers, and the broker accepts or refuses each. Order stays as it is: a producer has no second batch of a
-partition on its way before the first is answered.
+Each partition has a producer of its own, which can be fenced (app/kafka/sending.py). The client gives each a routine
+that waits for batches, and a task for each request: with many partitions these cost more than what they send. Here one
+pass drains all producers that have something. An idempotent batch names its producer, its epoch and its number by
+itself, so one request may hold batches of many producers, and the broker accepts or refuses each. What is queued,
+numbered, tried again and told of errors is left to the client's own classes. Order stays as it is: a producer has no
+second batch of a partition on its way before the first is answered.
 """
 
 import asyncio
 import copy
+import itertools
+import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aiokafka.errors import KafkaConnectionError
+from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.producer.sender import SendProduceReqHandler
 from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.structs import TopicPartition
 
 if TYPE_CHECKING:
     from riparian.app.kafka.connection import Producer
+
+log = logging.getLogger(SendProduceReqHandler.__module__)  # of whose lines a worker leaves out what is said again
 
 SMALL_BYTES = 16_384  # largest request that goes with others, bytes of its batches
 MOST_BYTES = 1 << 20  # largest bundle, bytes of its batches
 
 
-class WaitingRequest(NamedTuple):
-    """A request, by what its own producer would send it, its partitions and bytes."""
+class Request(NamedTuple):
+    """What one producer has for a broker: a batch of each partition. Their bytes, once they are numbered."""
 
-    request: Any
-    send: Any
-    tps: set[tuple[str, int]]
+    of: "Joined"
+    batches: dict[TopicPartition, Any]
     n_bytes: int
-    answer: "asyncio.Future[Any]"
 
 
 class Answer(NamedTuple):
@@ -37,88 +43,199 @@ class Answer(NamedTuple):
     topics: list[tuple[str, list[Any]]]
 
 
+class Joined:
+    """A producer whose batches are sent by `Bundles`; its `task` stands for the client's own routine."""
+
+    def __init__(self, bundles: "Bundles", producer: "Producer") -> None:
+        self.client, self.sender, self.waiting = producer.client, producer._sender, producer._message_accumulator
+        self.later = set[asyncio.Task[None]]()  # what waits to be tried again
+        self.unled = False  # whether it is looked for the leader of a partition
+        self.task = asyncio.create_task(self._until_closed(bundles), name="producer")
+
+    async def _until_closed(self, bundles: "Bundles") -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            bundles._ready.pop(self, None)
+            for task in self.later:
+                task.cancel()
+
+    def drain(self) -> tuple[list[tuple[int, Request]], bool]:
+        """The next batch of each partition that has none on its way, by broker. And whether one has no leader."""
+        found, unled = self.waiting.drain_by_nodes(self.sender._in_flight, self.sender._muted_partitions)
+        requests = []
+        for node_id, batches in found.items():
+            self.sender._in_flight.add(node_id)
+            self.sender._muted_partitions.update(batches)
+            n_bytes = sum(len(batch.get_data_buffer()) for batch in batches.values())
+            requests.append((node_id, Request(self, batches, n_bytes)))
+        return requests, unled
+
+    def end(self, node_id: int, request: Request) -> None:
+        """Nothing of it is on its way any more."""
+        self.sender._in_flight.discard(node_id)
+        self.sender._muted_partitions.difference_update(request.batches)
+
+
 class Bundles:
     """What the producers of one worker send together: to each broker, what comes while the last was on its way."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, list[WaitingRequest]] = {}
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._ready: dict[Joined, None] = {}
+        self._drains = False
+        self._waiting: dict[int, list[Request]] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}  # broker -> what sends small requests to it
+        self._large = set[asyncio.Task[None]]()
 
-    def join(self, producer: "Producer") -> None:
-        """Send a producer's small requests with those of others."""
-        send = producer.client.send
+    async def join(self, producer: "Producer") -> None:
+        """Send what a producer is given from now on. It has been fenced, and is in no transaction."""
+        sender, waiting = producer._sender, producer._message_accumulator
+        if (own := sender._sender_task) is not None:
+            own.cancel()
+            await asyncio.wait([own])
+        joined = Joined(self, producer)
+        sender._sender_task = joined.task
+        append = waiting._append_batch
 
-        async def together(node_id: int, request: Any, **options: Any) -> Any:
-            if not isinstance(request, ProduceRequest) or request._transactional_id is not None or options:
-                return await send(node_id, request, **options)
-            tps = {(topic, partition) for topic, batches in request._topics for partition, _ in batches}
-            n_bytes = sum(len(batch) for _, batches in request._topics for _, batch in batches)
-            if n_bytes > SMALL_BYTES:
-                return await send(node_id, request)
-            answer = asyncio.get_running_loop().create_future()
-            self._waiting.setdefault(node_id, []).append(WaitingRequest(request, send, tps, n_bytes, answer))
-            if node_id not in self._tasks:
-                self._tasks[node_id] = asyncio.create_task(self._run(node_id), name="bundles")
-            return await answer
+        def appended(builder: Any, tp: TopicPartition) -> Any:
+            batch = append(builder, tp)
+            self._wake(joined)
+            return batch
 
-        producer.client.send = together
+        waiting._append_batch = appended
+
+    def _wake(self, joined: Joined) -> None:
+        if joined.task.done():
+            return
+        self._ready[joined] = None
+        if not self._drains:
+            self._drains = True
+            asyncio.get_running_loop().call_soon(self._drain)
+
+    def _drain(self) -> None:
+        """Take what all producers have that nothing holds up."""
+        self._drains = False
+        ready, self._ready = self._ready, {}
+        for joined in ready:
+            requests, unled = joined.drain()
+            for node_id, request in requests:
+                if request.n_bytes > SMALL_BYTES:
+                    task = asyncio.create_task(self._send(node_id, [request]), name="large")
+                    self._large.add(task)
+                    task.add_done_callback(self._large.discard)
+                    continue
+                self._waiting.setdefault(node_id, []).append(request)
+                if node_id not in self._tasks:
+                    self._tasks[node_id] = asyncio.create_task(self._run(node_id), name="bundles")
+            if unled and not joined.unled:
+                joined.unled = True
+                self._soon(joined, self._find_leader(joined))
 
     async def _run(self, node_id: int) -> None:
         try:
             while waiting := self._waiting.pop(node_id, None):
-                await asyncio.gather(*(_send(node_id, bundle) for bundle in _bundles(waiting)))
+                await asyncio.gather(*(self._send(node_id, bundle) for bundle in _bundles(waiting)))
         finally:
             del self._tasks[node_id]
 
+    async def _send(self, node_id: int, bundle: list[Request]) -> None:
+        """By the connection of the first; where that fails, each sends its own again. Each gets its part of the answer:
+        the client goes through all of it."""
+        answer: Any = None
+        error: BaseException = KafkaConnectionError("the connection was closed")
+        try:
+            answer = await bundle[0].of.client.send(node_id, _one(bundle))
+        except asyncio.CancelledError:  # the first one's client was closed, or the worker ends
+            if asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                raise
+        except Exception as failed:
+            error = failed
+        told = {} if answer is None else {(topic, one[0]): one for topic, all in answer.topics for one in all}
+        for request in bundle:
+            handler = SendProduceReqHandler(request.of.sender, request.batches)
+            try:
+                if answer is None:
+                    _failed(handler, copy.copy(error))
+                else:
+                    about = [(tp.topic, [told[tp]]) for tp in request.batches if tp in told]
+                    handler.handle_response(Answer(answer.API_VERSION, about))
+            except Exception as unexpected:
+                _given_up(request, unexpected)
+                continue
+            if handler._to_reenqueue:
+                self._soon(request.of, self._again(node_id, request, handler._to_reenqueue))
+            else:
+                self._ended(node_id, request)
 
-def _bundles(waiting: list[WaitingRequest]) -> list[list[WaitingRequest]]:
+    def _ended(self, node_id: int, request: Request) -> None:
+        request.of.end(node_id, request)
+        if request.of.waiting._batches:
+            self._wake(request.of)
+
+    def _soon(self, joined: Joined, coroutine: Any) -> None:
+        task = asyncio.create_task(coroutine, name="again")
+        joined.later.add(task)
+        task.add_done_callback(joined.later.discard)
+
+    async def _again(self, node_id: int, request: Request, batches: list[Any]) -> None:
+        """Put batches first in their queues, after a moment, once it is known where to send them."""
+        joined = request.of
+        await asyncio.sleep(joined.sender._retry_backoff)
+        for batch in batches:
+            joined.waiting.reenqueue(batch)
+        await joined.client._maybe_wait_metadata()
+        self._ended(node_id, request)
+
+    async def _find_leader(self, joined: Joined) -> None:
+        """Of partitions that have none, as far as the client knows."""
+        await joined.client.force_metadata_update()
+        joined.unled = False
+        self._wake(joined)
+
+
+def _bundles(waiting: list[Request]) -> list[list[Request]]:
     """What goes together: a request names a partition once, and has a size. All go at once, each by a connection of
     its own. Where all partitions append to one log, a queue of their requests would hold up what stands in them
     besides."""
-    left = [one for one in waiting if not one.answer.done()]  # nobody waits for the others any more
-    found = list[list[WaitingRequest]]()
+    left = [one for one in waiting if not one.of.task.done()]  # nobody waits for the others any more
+    found = list[list[Request]]()
     while left:
-        bundle, rest, tps, n_bytes = list[WaitingRequest](), list[WaitingRequest](), set[tuple[str, int]](), 0
+        bundle, rest, tps, n_bytes = list[Request](), list[Request](), set[TopicPartition](), 0
         for one in left:
-            fits = not one.tps & tps and n_bytes <= MOST_BYTES
+            fits = tps.isdisjoint(one.batches) and n_bytes <= MOST_BYTES
             (bundle if fits else rest).append(one)
             if fits:
-                tps |= one.tps
+                tps.update(one.batches)
                 n_bytes += one.n_bytes
         found.append(bundle)
         left = rest
     return found
 
 
-async def _send(node_id: int, bundle: list[WaitingRequest]) -> None:
-    """By the connection of the first; where that fails, each sends its own again. Each gets its part of the answer: the
-    client goes through all of it."""
+def _one(bundle: list[Request]) -> ProduceRequest:
+    """The request that holds the batches of all."""
     topics: dict[str, list[Any]] = {}
-    for one in bundle:
-        for topic, batches in one.request._topics:
-            topics.setdefault(topic, []).extend(batches)
-    first = bundle[0]
-    asked = first.request
-    request = ProduceRequest(None, asked.required_acks, asked._timeout, list(topics.items()))
-    error: BaseException | None = None
-    answer = None
-    try:
-        answer = await first.send(node_id, request)
-    except asyncio.CancelledError:  # the first one's client was closed, or the worker ends
-        error = KafkaConnectionError("the connection was closed")
-        if asyncio.current_task().cancelling():  # type: ignore[union-attr]
-            raise
-    except Exception as failed:
-        error = failed
-    finally:
-        found = {} if answer is None else {(topic, about[0]): about for topic, all in answer.topics for about in all}
-        for one in bundle:
-            if one.answer.done():
-                continue
-            if answer is None:
-                one.answer.set_exception(copy.copy(error) or KafkaConnectionError("the connection was closed"))
-            else:
-                own = [
-                    (topic, [found[topic, partition]]) for topic, partition in one.tps if (topic, partition) in found
-                ]
-                one.answer.set_result(Answer(answer.API_VERSION, own))
+    for tp, batch in itertools.chain.from_iterable(one.batches.items() for one in bundle):
+        topics.setdefault(tp.topic, []).append((tp.partition, batch.get_data_buffer()))
+    sender = bundle[0].of.sender
+    return ProduceRequest(None, sender._acks, sender._request_timeout_ms, list(topics.items()))
+
+
+def _failed(handler: Any, error: BaseException) -> None:
+    """A request has: as the client's own handler takes it."""
+    if not isinstance(error, KafkaError):
+        raise error
+    log.warning("Got error produce response: %s", error)
+    if getattr(error, "invalid_metadata", False):
+        handler._client.force_metadata_update()
+    for batch in handler._batches.values():
+        if handler._can_retry(error, batch):
+            handler._to_reenqueue.append(batch)
+        else:
+            batch.failure(exception=error)
+
+
+def _given_up(request: Request, error: BaseException) -> None:
+    """No producer can go on behind what nobody expects: a batch may be with the broker, or not."""
+    log.error("Unexpected error while sending", exc_info=error)
+    request.of.waiting.fail_all(KafkaError("Unexpected error during batch delivery"))

@@ -185,6 +185,7 @@ class Outputs:
         self._outstanding: dict[str, deque[asyncio.Future[Any]]] = {}
         self._aside: list[tuple[str, asyncio.Future[Any]]] = []  # what was handed on
         self._refused = False
+        self._tps: dict[str, TopicPartition] = {}  # topic -> its partition, where the client is known to know it
 
     async def stop(self) -> None:
         """Close the producer; what is not acknowledged within seconds is given up."""
@@ -233,10 +234,23 @@ class Outputs:
         futures = []
         for batch in batches:
             self.position[topic] += batch.record_count()
-            future = await self._patiently(topic, self._producer.send_batch, batch, topic, partition=self.partition)
+            future = await self._patiently(topic, self._queue, batch, topic)
             await self._track(topic, future)
             futures.append(future)
         return futures
+
+    async def _queue(self, batch: Any, topic: str) -> "asyncio.Future[Any]":
+        """Hand a batch to the client, as its `send_batch`, which looks at all partitions of the topic each time. Waits
+        while one of this partition is there that nothing was sent of."""
+        tp = self._tps.get(topic)
+        if tp is not None:
+            waiting = self._producer._message_accumulator
+            if not (waiting._closed or waiting._exception is not None or waiting._batches.get(tp)):
+                queued: asyncio.Future[Any] = waiting._append_batch(batch, tp).future
+                return queued
+        future: asyncio.Future[Any] = await self._producer.send_batch(batch, topic, partition=self.partition)
+        self._tps[topic] = TopicPartition(topic, self.partition)
+        return future
 
     async def send_one(
         self, topic: str, key: bytes | None, value: bytes, time_ms: int | None = None

@@ -234,7 +234,7 @@ class Assignment:
     async def _fence(self, partition: int) -> "Producer":
         tps = [TopicPartition(topic, self._homes.get(topic, partition)) for topic in self.worker.limits]
         producer = await fenced_producer(self.connection, self.spec.name, tps, self.worker.limits.values())
-        self._bundles.join(producer)
+        await self._bundles.join(producer)
         return producer
 
     def _runner(

@@ -16,6 +16,7 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState, TopicPartitionState
 from aiokafka.errors import KafkaError
 from aiokafka.producer.message_accumulator import BatchBuilder, MessageAccumulator
+from aiokafka.producer.sender import Sender
 from aiokafka.producer.transaction_manager import TransactionManager
 from aiokafka.protocol.metadata import MetadataRequest, MetadataRequest_v1, MetadataRequest_v4, MetadataRequest_v5
 from aiokafka.structs import OffsetAndMetadata
@@ -60,6 +61,8 @@ SIGNATURES = {
     GroupCoordinator._send_req: "(self, request)",
     AIOKafkaClient._metadata_update: "(self, cluster_metadata, topics)",
     AIOKafkaClient.send: "(self, node_id, request, *, group=<ConnectionGroup.DEFAULT: 0>)",
+    Sender._sender_routine: "(self)",
+    MessageAccumulator._append_batch: "(self, builder, tp)",
     SubscriptionState.assign_from_subscribed: "(self, assignment: 'set[TopicPartition]')",
     SubscriptionState.begin_reassignment: "(self)",
     fetcher.Fetcher.fetched_records: "(self, partitions, timeout=0, max_records=None)",
