@@ -28,10 +28,10 @@ SMALL_BYTES = 16_384  # largest request that goes with others, bytes of its batc
 MOST_BYTES = 1 << 20  # largest bundle, bytes of its batches
 
 
-class Request(NamedTuple):
+class OwnRequest(NamedTuple):
     """What one producer has for a broker: a batch of each partition. Their bytes, once they are numbered."""
 
-    of: "Joined"
+    of: "JoinedProducer"
     batches: dict[TopicPartition, Any]
     n_bytes: int
 
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
     topics: list[tuple[str, list[Any]]]
 
 
-class Joined:
+class JoinedProducer:
     """A producer whose batches are sent by `Bundles`; its `task` stands for the client's own routine."""
 
     def __init__(self, bundles: "Bundles", producer: "Producer") -> None:
@@ -60,7 +60,7 @@ class Joined:
             for task in self.later:
                 task.cancel()
 
-    def drain(self) -> tuple[list[tuple[int, Request]], bool]:
+    def drain(self) -> tuple[list[tuple[int, OwnRequest]], bool]:
         """The next batch of each partition that has none on its way, by broker. And whether one has no leader."""
         found, unled = self.waiting.drain_by_nodes(self.sender._in_flight, self.sender._muted_partitions)
         requests = []
@@ -68,10 +68,10 @@ class Joined:
             self.sender._in_flight.add(node_id)
             self.sender._muted_partitions.update(batches)
             n_bytes = sum(len(batch.get_data_buffer()) for batch in batches.values())
-            requests.append((node_id, Request(self, batches, n_bytes)))
+            requests.append((node_id, OwnRequest(self, batches, n_bytes)))
         return requests, unled
 
-    def end(self, node_id: int, request: Request) -> None:
+    def end(self, node_id: int, request: OwnRequest) -> None:
         """Nothing of it is on its way any more."""
         self.sender._in_flight.discard(node_id)
         self.sender._muted_partitions.difference_update(request.batches)
@@ -81,9 +81,9 @@ class Bundles:
     """What the producers of one worker send together: to each broker, what comes while the last was on its way."""
 
     def __init__(self) -> None:
-        self._ready: dict[Joined, None] = {}
+        self._ready: dict[JoinedProducer, None] = {}
         self._drains = False
-        self._waiting: dict[int, list[Request]] = {}
+        self._waiting: dict[int, list[OwnRequest]] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}  # broker -> what sends small requests to it
         self._large = set[asyncio.Task[None]]()
 
@@ -93,7 +93,7 @@ class Bundles:
         if (own := sender._sender_task) is not None:
             own.cancel()
             await asyncio.wait([own])
-        joined = Joined(self, producer)
+        joined = JoinedProducer(self, producer)
         sender._sender_task = joined.task
         append = waiting._append_batch
 
@@ -104,7 +104,7 @@ class Bundles:
 
         waiting._append_batch = appended
 
-    def _wake(self, joined: Joined) -> None:
+    def _wake(self, joined: JoinedProducer) -> None:
         if joined.task.done():
             return
         self._ready[joined] = None
@@ -138,7 +138,7 @@ class Bundles:
         finally:
             del self._tasks[node_id]
 
-    async def _send(self, node_id: int, bundle: list[Request]) -> None:
+    async def _send(self, node_id: int, bundle: list[OwnRequest]) -> None:
         """By the connection of the first; where that fails, each sends its own again. Each gets its part of the answer:
         the client goes through all of it."""
         answer: Any = None
@@ -167,17 +167,17 @@ class Bundles:
             else:
                 self._ended(node_id, request)
 
-    def _ended(self, node_id: int, request: Request) -> None:
+    def _ended(self, node_id: int, request: OwnRequest) -> None:
         request.of.end(node_id, request)
         if request.of.waiting._batches:
             self._wake(request.of)
 
-    def _soon(self, joined: Joined, coroutine: Any) -> None:
+    def _soon(self, joined: JoinedProducer, coroutine: Any) -> None:
         task = asyncio.create_task(coroutine, name="again")
         joined.later.add(task)
         task.add_done_callback(joined.later.discard)
 
-    async def _again(self, node_id: int, request: Request, batches: list[Any]) -> None:
+    async def _again(self, node_id: int, request: OwnRequest, batches: list[Any]) -> None:
         """Put batches first in their queues, after a moment, once it is known where to send them."""
         joined = request.of
         await asyncio.sleep(joined.sender._retry_backoff)
@@ -186,21 +186,21 @@ class Bundles:
         await joined.client._maybe_wait_metadata()
         self._ended(node_id, request)
 
-    async def _find_leader(self, joined: Joined) -> None:
+    async def _find_leader(self, joined: JoinedProducer) -> None:
         """Of partitions that have none, as far as the client knows."""
         await joined.client.force_metadata_update()
         joined.unled = False
         self._wake(joined)
 
 
-def _bundles(waiting: list[Request]) -> list[list[Request]]:
+def _bundles(waiting: list[OwnRequest]) -> list[list[OwnRequest]]:
     """What goes together: a request names a partition once, and has a size. All go at once, each by a connection of
     its own. Where all partitions append to one log, a queue of their requests would hold up what stands in them
     besides."""
     left = [one for one in waiting if not one.of.task.done()]  # nobody waits for the others any more
-    found = list[list[Request]]()
+    found = list[list[OwnRequest]]()
     while left:
-        bundle, rest, tps, n_bytes = list[Request](), list[Request](), set[TopicPartition](), 0
+        bundle, rest, tps, n_bytes = list[OwnRequest](), list[OwnRequest](), set[TopicPartition](), 0
         for one in left:
             fits = tps.isdisjoint(one.batches) and n_bytes <= MOST_BYTES
             (bundle if fits else rest).append(one)
@@ -212,7 +212,7 @@ def _bundles(waiting: list[Request]) -> list[list[Request]]:
     return found
 
 
-def _one(bundle: list[Request]) -> ProduceRequest:
+def _one(bundle: list[OwnRequest]) -> ProduceRequest:
     """The request that holds the batches of all."""
     topics: dict[str, list[Any]] = {}
     for tp, batch in itertools.chain.from_iterable(one.batches.items() for one in bundle):
@@ -235,7 +235,7 @@ def _failed(handler: Any, error: BaseException) -> None:
             batch.failure(exception=error)
 
 
-def _given_up(request: Request, error: BaseException) -> None:
+def _given_up(request: OwnRequest, error: BaseException) -> None:
     """No producer can go on behind what nobody expects: a batch may be with the broker, or not."""
     log.error("Unexpected error while sending", exc_info=error)
     request.of.waiting.fail_all(KafkaError("Unexpected error during batch delivery"))
