@@ -79,8 +79,9 @@ release: setup
 # Tests start a thousand processes, each of which would compile our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-# A file is one process's, in order. More processes than cores: tests on a broker wait more than they compute.
-PYTEST_PROCESSES ?= 5
+# A file is one process's, in order. More processes than cores: tests on a broker wait more than they compute, and of the
+# others as many run at a time as there are cores.
+PYTEST_PROCESSES ?= 6
 
 test: setup
 	$(BIN)/python -m pytest --processes $(PYTEST_PROCESSES)

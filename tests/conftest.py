@@ -4,11 +4,11 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,16 @@ os.environ[forkserver.FOLDER] = tempfile.mkdtemp(prefix="riparian-run-")
 server = forkserver.start(Path(os.environ[forkserver.FOLDER]))
 
 
+ASKING = pytest.StashKey["subprocess.Popen[bytes]"]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Where all is run, the server gets ready while the tests are collected."""
+    """Where all is run, the server and the broker get ready while the tests are collected."""
     if config.getoption("processes") and server.stdin is not None:
         server.stdin.write(b"!")
         server.stdin.flush()
+        if not config.option.collectonly:
+            config.stash[ASKING] = subprocess.Popen([sys.executable, "-m", "tests.shared"], cwd=ROOT)
 
 
 # Where colorama is installed, as here by a tool, numba colours thousands of sentences that nobody sees, a twentieth of
@@ -55,25 +60,21 @@ if not os.access(ROOT / "models", os.W_OK):
     os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"riparian-numba-{os.getuid()}"))
 
 
-# Files with a broker that take longest, so that none of them is left when all others are done.
+# Files that take longest, with a broker and without, so that none of them is left when all others are done.
 LONGEST = (
-    *("test_registry", "test_secured", "test_ui", "test_rekey", "test_chaos", "test_demo", "test_acls"),
-    *("test_shared_learning", "test_misbehaviour", "test_control", "test_bench", "test_outages", "test_crash_points"),
+    *("test_registry", "test_secured", "test_ui", "test_chaos", "test_rekey", "test_acls", "test_shared_learning"),
+    *("test_demo", "test_misbehaviour", "test_growing", "test_control", "test_first_pages", "test_init", "test_bench"),
+    *("test_outages", "test_crash_points", "test_past", "test_mistakes", "test_replica", "test_same_bits"),
 )
+LAST = "test_kernels"  # of all kernels together, which are compiled by then
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """First and in turn: files of the learners' contract, which compute all the time and compile most kernels, and
-    those that need a broker, which wait more than they compute, the longest of these first. What comes last is short,
-    but for the test of all kernels together, which are compiled by then."""
-    last = "test_kernels.py"
-    contract = dict.fromkeys(item.path for item in items if item.path.parent.name == "contract")
-    broker = dict.fromkeys(item.path for item in items if item.get_closest_marker("broker"))
-    broker = sorted(broker, key=lambda path: LONGEST.index(path.stem) if path.stem in LONGEST else len(LONGEST))
-    first = [path for pair in zip_longest(contract, broker) for path in pair if path and path.name != last]
-    place = {path: i for i, path in enumerate(first)}
-    items.sort(key=lambda item: (item.path.name == last, place.get(item.path, len(place))))
+    """First: files of the learners' contract, which compile most kernels, and those that take longest."""
+    contract = dict.fromkeys(item.path.stem for item in items if item.path.parent.name == "contract")
+    place = {stem: i for i, stem in enumerate([*LONGEST, *contract])}
+    items.sort(key=lambda item: (item.path.stem == LAST, place.get(item.path.stem, len(place))))
 
 
 @pytest.fixture(scope="session")
@@ -138,6 +139,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     fits = sys.modules.get("riparian.models.batch.process")
     if fits is not None:
         fits.PROCESSES.close()
+    asking = session.config.stash.get(ASKING, None)
+    if asking is not None:
+        asking.wait()
     assert server.stdin is not None
     server.stdin.close()
     server.wait()

@@ -1,6 +1,7 @@
 """What all processes of a run share: a broker, started by the first that asks.
 
-`python -m tests.shared FOLDER` holds it, as a child of the fork server, until that ends.
+`python -m tests.shared FOLDER` holds it, as a child of the fork server, until that ends. Without a
+folder it asks for it.
 """
 
 import os
@@ -26,7 +27,7 @@ def broker() -> str:
     with locked(folder / "broker.lock"):
         if not address.exists():
             with log.open("wb") as file:
-                holder = Process([__name__, str(folder)], stdout=file.fileno(), stderr=file.fileno())
+                holder = Process(["tests.shared", str(folder)], stdout=file.fileno(), stderr=file.fileno())
             until(lambda: address.exists() or holder.poll() is not None)
             assert holder.poll() is None, log.read_text(errors="replace")
         return address.read_text()
@@ -46,4 +47,7 @@ def hold(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    hold(Path(sys.argv[1]))
+    if sys.argv[1:]:
+        hold(Path(sys.argv[1]))
+    else:
+        broker()

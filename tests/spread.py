@@ -1,9 +1,10 @@
 """Tests over several processes (`--processes N`).
 
 The run's process imports and collects everything, once. Each file of tests runs in a fork of it, N at a time, whose
-memory is given back at the file's end: numba takes hundreds of megabytes to compile a family's kernels. Without the
-option tests run where they are, for a debugger. `--costs N` lists the N files that took most CPU, with the peak of
-their memory.
+memory is given back at the file's end: numba takes hundreds of megabytes to compile a family's kernels. Tests on a
+broker mostly wait: of the other files no more run at a time than there are cores, so that neither kind is left when the
+other one is done. Without the option tests run where they are, for a debugger. `--costs N` lists the N files that took
+most CPU, with the peak of their memory.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import signal
 import sys
 import traceback
 from collections import deque
+from collections.abc import Iterable
 from multiprocessing import connection
 from pathlib import Path
 from typing import Any, NoReturn
@@ -38,6 +40,7 @@ class File:
 
     def __init__(self, items: list[pytest.Item]) -> None:
         self.items = deque(items)
+        self.waits = _waits(items)
         self._costs, self._path = items[0].config.stash.setdefault(COSTS, []), items[0].path
         self.reports, sink = connection.Pipe(duplex=False)
         self._pid = os.fork()
@@ -53,6 +56,18 @@ class File:
         _, status, used = os.wait4(self._pid, 0)
         self._costs.append((used.ru_utime + used.ru_stime, used.ru_maxrss, self._path))
         return status
+
+
+def following(files: list[list[pytest.Item]], n_computing: int, n_cores: int) -> list[pytest.Item]:
+    """Take the file that runs next off those that are left: of those that wait for a broker, where as many as there are
+    cores compute already, and of the others, where not; of any, where none of them is left."""
+    waits = n_computing >= n_cores
+    at = next((i for i, items in enumerate(files) if _waits(items) == waits), 0)
+    return files.pop(at)
+
+
+def _waits(items: Iterable[pytest.Item]) -> bool:
+    return any(item.get_closest_marker("broker") for item in items)
 
 
 class _Reporter:
@@ -102,20 +117,22 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     every: dict[Path, list[pytest.Item]] = {}
     for item in session.items:
         every.setdefault(item.path, []).append(item)
-    files, running = deque(every.values()), dict[Any, File]()
+    files, running = list(every.values()), dict[Any, File]()
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one for all
     gc.collect()
     gc.freeze()  # no process goes through all of this again
     try:
         while files or running:
             while files and len(running) < n:
-                file = File(files.popleft())
+                n_computing = sum(not file.waits for file in running.values())
+                file = File(following(files, n_computing, n_cores))
                 running[file.reports] = file
             for ready in connection.wait(list(running)):
                 rest = _take(running[ready])
                 if rest is not None:
                     del running[ready]
-                    files.extendleft([rest] if rest else [])
+                    files[:0] = [rest] if rest else []
                 if session.shouldfail:
                     raise session.Failed(session.shouldfail)
                 if session.shouldstop:

@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import ROOT
+from tests.spread import following
 
 DYING = """
 import os
@@ -55,3 +58,19 @@ def test_each_test_is_reported_where_processes_die(tmp_path):
     assert "the fixture ends" in done.stdout  # what it prints when its module's last test has ended
     assert "not today" in done.stdout
     assert "2 failed, 2 passed, 1 skipped" in done.stdout
+
+
+def test_as_many_files_compute_as_there_are_cores_and_the_others_wait(request):
+    def file(name, *markers):
+        item = pytest.Function.from_parent(request.node.parent, name=name, callobj=lambda: None)
+        for marker in markers:
+            item.add_marker(marker)
+        return [item]
+
+    left = [file("w1", "broker"), file("w2", "broker"), file("c1"), file("c2"), file("c3")]
+
+    def taken(n_computing):
+        return following(left, n_computing, 2)[0].name
+
+    assert [taken(0), taken(1), taken(2), taken(2), taken(2)] == ["c1", "c2", "w1", "w2", "c3"]
+    assert not left
