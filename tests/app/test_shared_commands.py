@@ -1,6 +1,7 @@
 """Commands to models that all partitions learn, and stream files that change: at one place of their log."""
 
 import json
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -28,11 +29,14 @@ from tests.app.shared_world import (
     stream,
 )
 
-WORLDS = {"commands": commanded(stream(control=True))}
+
+@cache
+def steered() -> World:
+    return commanded(stream(control=True))
 
 
 def test_commands_take_effect_at_one_place_of_the_log_and_the_first_partition_answers() -> None:
-    world = WORLDS["commands"]
+    world = steered()
     assert len({learner.lineup.digest() for learner in world.learners}) == 1
     first = world.learners[0]
     assert {learner.learning.lineup.n for learner in world.learners} == {720}
@@ -143,7 +147,7 @@ def test_a_changed_file_counts_by_a_command_alone_where_the_stream_takes_any() -
     """Else it would begin in each partition where its checkpoint stands, and the replicas would differ."""
     metrics = {"window": 9, "segments": ["c", "d"]}  # which each partition has of its own labels
     changed: dict[str, Any] = {"challengers": {"late": "last-label"}, "metrics": metrics, "drift": "none"}
-    learner = WORLDS["commands"].learners[1]
+    learner = steered().learners[1]
     for fields, notes in (({}, 2), (changed, 2), ({"champion": "last-label"}, 2)):
         again = PartitionLearner(stream(control=True, **fields), 1)
         said = again.restore(learner.snapshot())
