@@ -31,4 +31,4 @@ def until(condition: Callable[[], object], why: Callable[[], object] = lambda: "
             return
         now = time.monotonic()
         assert now < deadline, f"{why()} in {PATIENCE:.0f} s"
-        time.sleep(max(0.02, now - began))  # looking shall not be most of what the machine does
+        time.sleep(min(max(0.05, 4 * (now - began)), 1.0))  # looking shall be little of what the machine does

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from riparian.app.stream_file.spec import load
-from tests.broker.harness import PATIENCE, ROOT, Worker, predictions, until
+from tests.broker.harness import PATIENCE, ROOT, Worker, predictions, wait_for_records
 
 pytestmark = pytest.mark.broker
 
@@ -60,11 +60,12 @@ def test_the_quickstart_shows_what_happens(own_broker: Any, folder: Path, monkey
         shown.append(run(words[: words.index("--rate")] if "--rate" in words else words))
         if words[1] == "evaluate":
             assert evaluated in shown[-1]
+    told = load(folder / "elec.yaml").topics.predictions
     with first:
-        until(lambda: predictions(own_broker.bootstrap, load(folder / "elec.yaml")))
+        wait_for_records(own_broker.bootstrap, told, 1, first)
         first.kill()
     with Worker(folder / "elec.yaml", own_broker.bootstrap, folder) as second:
-        until(lambda: len(predictions(own_broker.bootstrap, load(folder / "elec.yaml"))) == ROWS, lambda: second.output)
+        wait_for_records(own_broker.bootstrap, told, ROWS, second)
         assert second.stop() == 0
     found = run(["riparian", "audit", "elec.yaml"])
     checkpoints = r"\d+ checkpoints?"  # as many as there was time for
