@@ -37,8 +37,8 @@ class Story:
     def worker(self, *entry: str) -> Worker:
         return self.stream.worker(name=self.stream.name, entry=entry, place="w")
 
-    def send(self) -> None:
-        self.now += 500
+    def send(self, ms: float) -> None:
+        self.now += ms
         records = list(self.made.until(self.now, RATE))
         for role, topic in ((FEATURES, self.stream.spec.topics.features), (LABELS, self.stream.spec.topics.labels)):
             send(self.stream.broker, topic or "", [record for at, record in records if at == role])
@@ -61,10 +61,10 @@ class Story:
                 armed.touch()
             with self.worker("tests.broker.crashing", point, str(armed)) as worker:
                 if not at_once:
-                    self.send()
+                    self.send(200)
                     self.check(worker, story)
                     armed.touch()
-                    self.send()
+                    self.send(500)  # enough for each point to be met
                 assert worker.process.wait(PATIENCE) == EXIT_CODE, f"{point}: {worker.output[-3000:]}"
             story = f"died {point}"
         with self.worker("riparian.app.cli") as worker:
