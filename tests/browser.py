@@ -18,8 +18,9 @@ QUIET = (
 )
 
 
-@pytest.fixture
-def browser() -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """The browser of a file: to start one takes longer than most tests."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium here")
     from playwright.sync_api import sync_playwright
@@ -28,6 +29,14 @@ def browser() -> Iterator[Any]:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         yield found
         found.close()
+
+
+@pytest.fixture
+def browser(chromium: Any) -> Iterator[Any]:
+    """The file's, of whose pages none is left over."""
+    yield chromium
+    for context in chromium.contexts:
+        context.close()
 
 
 class Look:

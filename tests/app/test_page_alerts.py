@@ -15,10 +15,10 @@ from riparian.app.page.view import StreamView
 from riparian.app.stream_file.spec import loads
 from tests.app.page_records import STREAM, model
 from tests.app.page_server import Fed, served
-from tests.browser import Look, browser
+from tests.browser import Look, browser, chromium
 from tests.processes import until
 
-__all__ = ["browser", "served"]  # fixtures
+__all__ = ["browser", "chromium", "served"]  # fixtures
 
 RATE = (
     "classes: [ok, fraud]\ndecision: {class: fraud, alert_rate: 0.01}\npredictions: {reasons: {top: 3, of: alerts}}\n"

@@ -18,9 +18,9 @@ from riparian.topics.records import Distance, MetricsRecord, SegmentFigures
 from tests.app.page_records import SHIFT, compared, drift, letter, model, part, view_of
 from tests.app.page_server import Fed, served, serving_of
 from tests.app.page_worlds import WORLDS, shown
-from tests.browser import Look, browser
+from tests.browser import Look, browser, chromium
 
-__all__ = ["browser", "served"]  # fixtures
+__all__ = ["browser", "chromium", "served"]  # fixtures
 
 
 def parts(now: int, **fields: Any) -> list[bytes]:

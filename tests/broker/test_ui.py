@@ -30,10 +30,10 @@ from tests.broker.harness import (
     wait_on,
 )
 from tests.broker.secured import certificates
-from tests.browser import Look, browser
+from tests.browser import Look, browser, chromium
 from tests.processes import until
 
-__all__ = ["browser"]  # a fixture
+__all__ = ["browser", "chromium"]  # fixtures
 
 pytestmark = pytest.mark.broker
 

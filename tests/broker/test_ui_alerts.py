@@ -9,10 +9,10 @@ import pytest
 
 from tests.broker.harness import Sent, Stream
 from tests.broker.test_ui import HOSTILE, Ui
-from tests.browser import Look, browser
+from tests.browser import Look, browser, chromium
 from tests.processes import until
 
-__all__ = ["browser"]  # a fixture
+__all__ = ["browser", "chromium"]  # fixtures
 
 NOW = int(time.time() * 1000) - 600_000
 pytestmark = pytest.mark.broker
