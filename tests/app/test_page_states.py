@@ -78,10 +78,12 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
         watch.tell(model("second", 0, now - 300, accuracy=0.9, comparison=compared(9000, 0.0, -0.02, 0.02)))
         said("All is well")
 
+        now = int(time.time() * 1000)  # half a minute later nobody would work
         watch.tell(*parts(now, **before | {"lag": {"features": 4000}}))
         said("Partitions 0 and 1 are behind by 8,000 records", title="behind")
 
         watch.views[0].take_drift(drift(), int(time.time() * 1000))
+        now = int(time.time() * 1000)  # half a minute later nobody would work
         watch.tell(*parts(now + 10, **before | {"alarms": ["champion"]}))
         said("Errors of the champion rose", title="▲ drift")
         watch.away_since = now
