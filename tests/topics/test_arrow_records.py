@@ -196,7 +196,8 @@ def test_a_batch_that_does_not_fit_is_one_dead_letter_with_a_sentence():
     )
     assert said(good.drop_columns(["id"]))[1].startswith('record.id: expected the column "id", found none')
     texts = good.set_column(3, "a", pa.array(["x"] * 50))
-    assert said(texts) == ("unusable-schema", 'features.a: expected a number in the column "a", found string')
+    cure = "`text: true` takes numbers that are texts"
+    assert said(texts) == ("unusable-schema", f'features.a: expected a number in the column "a", found string; {cure}')
     assert said(good.set_column(6, "d", pa.array([1] * 50)))[1].endswith('a boolean in the column "d", found int64')
     assert said(good.set_column(5, "c", pa.array([b"x"] * 50)))[1].endswith(
         'expected a text, a number or a boolean in the column "c", found binary'

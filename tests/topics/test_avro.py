@@ -190,23 +190,32 @@ def test_columns_are_those_of_the_same_records_in_json(seed: int) -> None:
     assert np.concatenate([found.x for found in alone]).tobytes() == one.x.tobytes()
 
 
-def test_bags_are_those_of_the_same_records_in_json() -> None:
+@pytest.mark.parametrize("text", [False, True])
+def test_bags_are_those_of_the_same_records_in_json(text: bool) -> None:
     spec = spec_of(
-        task="multi-instance", features={"a": "numeric", "c": "nominal"}, classes=["no", "yes"],
-        record={"x": "bag", "max_instances": 3},
+        task="multi-instance", features={"a": {"type": "numeric", "text": text}, "c": "nominal"},
+        classes=["no", "yes"], record={"x": "bag", "max_instances": 3},
     )  # fmt: skip
     inner = record(("c", ["null", "string"]), ("a", ["null", "double"]), name="I")
+    texts = record(("c", ["null", "string"]), ("a", ["null", "string"]), name="I")
     content = record(("id", "long"), ("bag", ["null", {"type": "array", "items": inner}]))
     rng = random.Random(1)
     made = [
         {"id": i, "bag": None if i % 9 == 4 else [a_value(rng, inner) for _ in range(rng.randrange(5))]}
         for i in range(80)
     ]
+    if text:
+        content = record(("id", "long"), ("bag", ["null", {"type": "array", "items": texts}]))
+        for k, item in enumerate(item for row in made for item in row["bag"] or ()):
+            item["a"] = "n/a" if k % 20 == 7 else item["a"] and repr(item["a"])
     one, known = features(spec, codec_of(spec, content), [encode(content, value) for value in made])
     other, known_too = features(spec, JsonCodec(spec.mapping()), list(map(plain, made)))
     same(one, other)
     assert known == known_too
     assert [x.reason for x in one.rejected] == [x.reason for x in other.rejected]
+    assert (r.WRONG_TYPE in {x.reason for x in one.rejected}) == text
+    if text:
+        return
     none = encode(content, {"id": 1, "bag": []})[:-1] + b"\2" + b"\2\2x\2" + struct.pack("<d", math.inf) + b"\0"
     found, _ = features(spec, codec_of(spec, content), [none])
     assert found.rejected[0].reason == r.NOT_FINITE
@@ -659,7 +668,7 @@ def test_mutated_bytes_are_read_as_the_slow_reader_reads_them() -> None:
                 'record.time: expected the field "ts" in schema 7, found none; name a field that it has',
                 'record.y: expected the field "inside" in schema 7, found none; name a field that it has',
                 'features.n0: expected a number at "x.n0" of schema 7, found a string; declare the feature of another '
-                "type, or map another field by from",
+                "type, or map another field by from; `text: true` takes numbers that are texts",
                 'features.n1: expected the field "x.n1" in schema 7, found none; name a field that it has',
                 'features.n2: expected the field "x.n2" in schema 7, found none; name a field that it has',
                 'features.n3: expected the field "x.n3" in schema 7, found none; name a field that it has',

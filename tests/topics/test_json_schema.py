@@ -57,6 +57,7 @@ def test_what_fits(content: Any) -> None:
     assert said(content) == []
 
 
+OTHER = "declare the feature of another type, or map another field by from"
 WRONG: list[tuple[Any, list[str]]] = [
     (of(id={"type": "number"}, x=X), ["record.id partly: a number; records with that are rejected; map another field"]),
     (of(id=TEXT), [
@@ -64,22 +65,21 @@ WRONG: list[tuple[Any, list[str]]] = [
         "features.c: none; name a field that it has", "features.b: none; name a field that it has",
     ]),
     (of(id=TEXT, x=of(a=TEXT, c={"type": "array"}, B={})), [
-        "features.a: a string; declare the feature of another type, or map another field by from",
+        f"features.a: a string; {OTHER}; `text: true` takes numbers that are texts",
         "features.c: an array; map another field", "features.b: none; name a field that it has",
     ]),
     (of(idd=TEXT, x={**X, "additionalProperties": False}), ["record.id: none; did you mean \"idd\"?"]),
     (of(id=TEXT, x=of(a={"type": ["null", "string", "number"]}, c=TEXT, b={"enum": ["yes", "no", True]})), [
-        "features.a partly: a string; records with that are rejected; declare the feature of another type, or map "
-        "another field by from",
-        "features.b partly: a string; records with that are rejected; declare the feature of another type, or map "
-        "another field by from",
+        f"features.a partly: a string; records with that are rejected; {OTHER}; `text: true` takes numbers that are "
+        "texts",
+        f"features.b partly: a string; records with that are rejected; {OTHER}",
     ]),
     (of(id=TEXT, x={"anyOf": [X, TEXT]}), [
         f"{owner} partly: a string; records with that are rejected; {cure}" for owner, cure in (
             ("record.x", "map another field"),
-            ("features.a", "declare the feature of another type, or map another field by from"),
+            ("features.a", f"{OTHER}; `text: true` takes numbers that are texts"),
             ("features.c", "map another field"),
-            ("features.b", "declare the feature of another type, or map another field by from"))
+            ("features.b", OTHER))
     ]),
     (False, [f"{owner}: none; name a field that it has" for owner in
              ("record.id", "record.x", "features.a", "features.c", "features.b")]),

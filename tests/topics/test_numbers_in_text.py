@@ -12,6 +12,7 @@ import pytest
 from riparian.topics import records as r
 from riparian.topics.codecs import CODECS, JsonCodec
 from riparian.topics.formats.arrow.codec import ArrowCodec
+from riparian.topics.formats.common.slots import IN_TEXT
 from riparian.topics.records import Feature, Features, Mapping
 from riparian.topics.schemas import Schemas
 from tests.topics.arrow_records import raw as raw_arrow
@@ -69,6 +70,20 @@ def test_texts_of_registered_formats_are_numbers(name: str) -> None:
         row["x"]["c"] = text
     found = CODECS[name](AS_TEXT, schemas).decode_features(raw([KITS[name].value(row) for row in rows]), [None, None])
     check(found, given)
+
+
+@pytest.mark.parametrize("name", KITS)
+def test_a_text_that_is_no_number_names_the_cure(name: str) -> None:
+    mapping, schemas = Mapping("classification", (Feature("c", "numeric", ("x", "c")),)), Schemas()
+    schemas.known[1] = KITS[name].row
+    codec = CODECS[name](mapping, schemas)
+    value = KITS[name].value(a_row(random.Random(1)) | {"id": "1"})
+    (refused,) = codec.decode_features(raw([value]), [None, None]).rejected
+    (problem,) = [each for each in codec.problems("features", KITS[name].row, "S") if each.slot.owner == "features.c"]
+    for said in (refused.detail, problem.sentence):
+        assert said.removesuffix(" (schema 1)").endswith(f"; {IN_TEXT}"), said
+    taken = CODECS[name](AS_TEXT, schemas).problems("features", KITS[name].row, "S")
+    assert [each for each in taken if each.slot.owner == "features.c"] == []
 
 
 @pytest.mark.parametrize("text", [True, False])

@@ -170,6 +170,23 @@ def test_times() -> None:
     assert found.rejected[0].reason == r.WRONG_TIME
 
 
+def test_bags_of_numbers_in_texts() -> None:
+    spec = spec_of(
+        task="multi-instance", features={"a": {"type": "numeric", "text": True}}, classes=["no", "yes"],
+        record={"x": "bag", "y": None},
+    )  # fmt: skip
+    text = 'syntax = "proto3"; message R { string id = 1; repeated I bag = 2; message I { optional string a = 1; } }'
+    bags = [["1.5", "-2"], ["3", "n/a"], ["12.30"], ["1e3", ""]]
+    rows = [{"id": str(i), "bag": [{"a": each} for each in bag]} for i, bag in enumerate(bags)]
+    message = message_of(text, "R")
+    values = [HEAD + b"\0" + json_format.ParseDict(row, message()).SerializeToString() for row in rows]
+    one, _ = features(spec, codec_of(spec, text), values)
+    other, _ = features(spec, JsonCodec(spec.mapping()), list(map(plain, rows)))
+    same(one, other)
+    assert one.x[:, 0].tolist() == [1.5, -2.0, 12.3]
+    assert [(each.position, each.reason) for each in one.rejected] == [(1, r.WRONG_TYPE), (3, r.WRONG_TYPE)]
+
+
 def test_bags() -> None:
     spec = spec_of(
         task="multi-instance", features={"a": "numeric", "c": "nominal"}, classes=["no", "yes"],

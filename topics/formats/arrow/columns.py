@@ -123,7 +123,9 @@ def fit(schema: Any, slots: Sequence[Slot]) -> Fit:
             return Fit(f'{slot.owner}: expected the column "{path}", found none; {cure}', {})
         if not pa.types.is_null(kind) and not _FITS[slot.kind](kind):
             expected = _EXPECTED.get(slot.kind, slot.kind.strip())
-            return Fit(f'{slot.owner}: expected {expected} in the column "{path}", found {str(kind)[:80]}', {})
+            cure = s.in_text(slot, "a text" if _is_text(kind) else "")
+            sentence = f'{slot.owner}: expected {expected} in the column "{path}", found {str(kind)[:80]}{cure}'
+            return Fit(sentence, {})
         ways[slot.path] = steps
     return Fit(None, ways)
 

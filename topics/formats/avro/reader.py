@@ -221,8 +221,7 @@ class _SlotReader:
         """The value is not what these slots want."""
         slot = self._shape.slots[min(slots)]
         detail = f"{dotted(slot.path)}: expected {slot.kind.strip()}, found {schema.spelled}"
-        if slot.kind == s.NUMBER and schema.kind == a.STRING:
-            detail += s.IN_TEXT
+        detail += s.in_text(slot, schema.spelled)
         out[-1] = out[-1] or (slot.reason, detail[:200])
 
     # -- what does not fit -------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ FLAG = "a boolean"
 OBJECT = "a record or a map"  # holds True where it is there
 BAG = "a list of records"
 
-IN_TEXT = "; `text: true` takes numbers that are texts"  # where a text stands for a number
+IN_TEXT = "`text: true` takes numbers that are texts"  # where a text stands for a number
+TEXTS = ("a string", "a text")  # as sentences call them
 
 MOST_NAMES = 500  # names of a schema that are looked at for a hint
 _MOST_NAME = 64  # characters: how alike two are takes time in proportion to the product
@@ -55,6 +56,11 @@ class SchemaMismatch(NamedTuple):
     def optional(self) -> bool:
         """Whether records can do without the field."""
         return self.slot.owner.startswith("features.") or self.slot.owner in ("record.time", "record.y", "label.time")
+
+
+def in_text(slot: Slot, *found: str) -> str:
+    """What a sentence adds where texts, as `found` calls what is there, may be numbers."""
+    return f"; {IN_TEXT}" if slot.kind == NUMBER and not set(found).isdisjoint(TEXTS) else ""
 
 
 def lacks_all(slots: Sequence[Slot], found: Sequence[Collection[str]]) -> bool:
@@ -156,7 +162,7 @@ def problem(slot: Slot, found: set[str], name: str, names: Callable[[], Sequence
     some = f"; records with {'that' if len(wrong) == 1 else 'these'} are rejected" if "" in found else ""
     cure = "map another field"
     if slot.kind in (NUMBER, FLAG):
-        cure = "declare the feature of another type, or map another field by from"
+        cure = "declare the feature of another type, or map another field by from" + in_text(slot, *wrong)
     sentence = (
         f'{slot.owner}: expected {slot.kind.strip()} at "{path}" of {name}, found {" and ".join(wrong)}{some}; {cure}'
     )

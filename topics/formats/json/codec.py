@@ -93,7 +93,7 @@ def _worded(message: str) -> str:
         return message
     kinds = [kind for kind in found[1].split(" | ") if kind != "null" and not (kind == "int" and "float" in found[1])]
     *first, last = [_WORDS.get(kind, kind) for kind in kinds]
-    cure = IN_TEXT if (kinds, found[2]) == (["float"], "str") else ""
+    cure = f"; {IN_TEXT}" if (kinds, found[2]) == (["float"], "str") else ""
     return f"expected {', '.join(first)}{' or ' if first else ''}{last}, found {_WORDS.get(found[2], found[2])}{cure}"
 
 

@@ -240,6 +240,7 @@ class _Maker:
             self.fits[i].add(sentence)
         slot = self.shape.slots[slots[0][1]]
         detail = f"{dotted(slot.path)}: expected {slot.kind.strip()}, found {sentence}"
+        detail += s.in_text(slot, sentence)
 
         def refuse(value: Any, out: Out) -> None:
             raise RejectedRecordError(slot.reason, detail[:200])
