@@ -68,6 +68,7 @@ def test_a_prediction_its_label_and_its_path(stream):
         (("--since", "soon"), 2, "neither a duration"),
     ):  # fmt: skip
         assert said in s.riparian("explain", "--id", "0001500", *options, code=code)
+    assert "made again from checkpoint" in s.riparian("explain", "0001500")
 
 
 def test_an_anomaly_without_labels(stream):

@@ -16,16 +16,33 @@ SHOWN = 5  # classes, or members of a pool
 
 @click.command("explain")
 @stream_argument
-@click.option("--id", "id_", required=True, help="The id of the instance, as its features have it.")
+@click.argument("id_", metavar="ID", required=False)
+@click.option(
+    "--id",
+    "given",
+    metavar="ID",
+    help="The id of the instance, as its features have it, where it begins with a dash, say.",
+)
 @since_option
 @json_option
 @broker_option
-def command(stream: Path, id_: str, since: int | None, as_json: bool, connection: Connection) -> None:
+def command(
+    stream: Path, id_: str | None, given: str | None, since: int | None, as_json: bool, connection: Connection
+) -> None:
     """Look up a prediction of STREAM.yaml by its id: what was predicted, what came of it, and why.
 
     Of a tree, the tests from the root to the leaf are shown, as the model was at that moment. For that the records
     since the checkpoint before it are folded again in memory. Nothing is changed, and workers may run.
+
+    \b
+    riparian explain elec.yaml 17
     """
+    if (id_ is None) == (given is None):
+        raise click.UsageError(
+            f"expected one ID, found {'none' if id_ is None else 'two'}: riparian explain STREAM.yaml ID"
+        )
+    wanted = id_ if given is None else given
+    assert wanted is not None
     spec = load(stream, connection)
 
     from riparian.app.cli.terminal.progress import progress
@@ -34,7 +51,7 @@ def command(stream: Path, id_: str, since: int | None, as_json: bool, connection
     async def run() -> dict[str, Any]:
         with progress(f"stream {spec.name}") as advance:
             return await explained(
-                spec, connection, id_, since=since, on_progress=lambda what, done, total: advance(done, total)
+                spec, connection, wanted, since=since, on_progress=lambda what, done, total: advance(done, total)
             )
 
     found = with_rights(spec, connection, "explain", run)
