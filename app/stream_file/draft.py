@@ -14,6 +14,7 @@ import msgspec
 
 from riparian.app.errors import SpecError
 from riparian.app.stream_file.sections.learning import SINGLE
+from riparian.app.stream_file.sections.outputs import long_enough
 from riparian.app.stream_file.sections.record import LABEL, FeatureSpec
 from riparian.app.stream_file.spec import Spec, loads
 from riparian.models.auto.auto import TooSmallError
@@ -353,9 +354,10 @@ def _of_rare(text: str, share: float) -> list[str]:
     rate = float(f"{min(max(2.0 * share, 1e-4), 0.5):.1g}")
     return [
         f"# {_one_line(quoted(text))} is {100 * share:.2g} % of the labels, so it may never be the likeliest class.",
-        f"# Without its #, the next line names it for {100 * rate:.2g} % of the records, those where it is likeliest;",
-        "# docs/build/rare-classes.md has other ways.",
+        f"# Without its #, the next line names it for {100 * rate:.2g} % of the records, those where it is likeliest,",
+        "# and the line after it judges by enough of them; docs/build/rare-classes.md has other ways.",
         f"# decision: {{class: {scalar(text)}, alert_rate: {rate:g}}}",
+        f"# metrics: {{window: {long_enough(share)}}}  # labels, of which some hundred are {_one_line(quoted(text))}",
     ]
 
 

@@ -157,6 +157,7 @@ def test_a_label_that_is_not_clear_is_asked_for(shop: Path) -> None:
         (["a", "class", "b"], "class"),
         (["Target", "a"], "Target"),
         (["a", "class_rings"], "class_rings"),
+        (["a", "failed_next_day"], "failed_next_day"),
         (["a", "classRings"], "classRings"),
         (["class_rings", "a"], None),
         (["class", "label"], None),
@@ -194,6 +195,7 @@ def test_a_decision_is_proposed_where_a_class_is_rare(tmp_path: Path) -> None:
     spec = loads(text.replace("# decision", "decision"))
     assert spec.decision is not None
     assert spec.decision.target == ("alert_rate", 0.006)
+    assert loads(text.replace("# metrics", "metrics")).metrics.window == 40_000  # some hundred in three of a thousand
     assert "decision" not in proposed(60)
     for n_classes, is_proposed in ((2, True), (6, True), (13, False), (60, False)):  # not for one of many classes
         rows = "".join(f"{i % 7 / 4},k{i % (n_classes - 1)}\n" for i in range(999))
@@ -243,6 +245,17 @@ def messages(records: list[dict[str, Any]], keys: bool = True) -> list[Message]:
 
 def spec_of(topic: TopicSample, labels: TopicSample | None = None, **known: Any) -> Spec:
     return write(of_records(topic, labels, name="shop", **known))[1]
+
+
+def test_an_id_that_labels_repeat_is_not_their_label() -> None:
+    readings = [Message(f"r{i}", {"reading": f"r{i}", "heat": i / 4, "at": 1_780_000_000 + i}) for i in range(60)]
+    outcomes = [
+        Message(f"r{i}", {"reading": f"r{i}", "worn": "yes" if i % 3 else "no", "at": 1_780_000_100 + i})
+        for i in range(60)
+    ]
+    spec = spec_of(TopicSample("plant.readings", readings, 1, 1), TopicSample("plant.outcomes", outcomes, 1, 1))
+    assert spec.label.y == ("worn",)
+    assert list(spec.features) == ["heat"]
 
 
 def test_records_with_the_label_inside_and_the_id_as_the_key() -> None:
@@ -638,7 +651,7 @@ def test_topics_whose_ids_are_in_other_partitions_are_copied(shift: int) -> None
 
 @pytest.mark.parametrize(
     "name",
-    ["is_fraud", "isFraud", "fraud", "churn", "Churned", "default", "clicked", "converted", "is_churn", "survived"],
+    ["is_fraud", "isFraud", "fraud", "churn", "Churned", "default", "clicked", "converted", "is_churn", "hasFailed"],
 )
 def test_usual_names_of_labels_are_known(tmp_path: Path, name: str) -> None:
     path = tmp_path / "d.csv"

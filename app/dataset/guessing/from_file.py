@@ -33,6 +33,7 @@ from riparian.topics.vocabulary import MAX_TEXT
 LABELS = frozenset(
     {"label", "class", "target", "y", "outcome", "fraud", "fraudulent", "churn", "churned", "default", "defaulted"}
     | {"click", "clicked", "converted", "conversion", "purchased", "bought", "survived", "anomaly"}
+    | {"fail", "failed", "failure", "fault", "faulty"}
 )
 IDS = ("id", "uuid", "guid", "key", "index", "rowid", "unnamed: 0")
 # Whose records these may be, by the last word of a column's name: features may be over a past of theirs.

@@ -162,10 +162,11 @@ def of_records(
         goal_column = found[goal].column
         taken.add(goal)
     elif labels is not None:
+        ids = {_value(message, label_id) for message in labels.messages}
         rest = {
             path: leaf
             for path, leaf in of_labels.items()
-            if path != label_id and not _is_time(path, leaf) and not path[0].startswith(AROUND)
+            if leaf.ids != ids and not _is_time(path, leaf) and not path[0].startswith(AROUND)
         }
         goal = _label(rest, label, set(), labels.topic)
         goal_column = of_labels[goal].column

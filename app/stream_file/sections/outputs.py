@@ -1,5 +1,6 @@
 """The stream file's `predictions`, `metrics` and `checkpoint` sections: what is written, and how often."""
 
+import math
 from typing import Any, Literal
 
 from pydantic import Field
@@ -10,6 +11,8 @@ from riparian.topics.records import ANOMALY, MULTI_INSTANCE, NUMERIC
 
 MATURED = "matured"  # of `calibrated`
 MOST_SEGMENTS = 4
+MOST_WINDOW = 10_000_000
+MANY = 100  # labels of a class that a share of it is better judged by
 
 
 class CheckpointSpec(Section):
@@ -41,7 +44,7 @@ class MetricsSpec(Section):
 
     every: duration("5s", 0.1) = Field(default="5s", description="Time between two metrics records.")  # type: ignore[valid-type]
     window: int = Field(
-        default=1000, ge=1, le=10_000_000, description="Labels in the sliding window of the recent metrics."
+        default=1000, ge=1, le=MOST_WINDOW, description="Labels in the sliding window of the recent metrics."
     )
     fading: float | None = Field(
         default=None,
@@ -53,6 +56,17 @@ class MetricsSpec(Section):
         default=[],
         description="Nominal or boolean features, four at most, by whose values quality is kept, too.",
     )
+
+
+def long_enough(share: float) -> int:
+    """Labels in a window of which some hundred are of a class, where it has this share: of one digit, rounded up.
+
+    >>> long_enough(0.012)
+    9000
+    """
+    wanted = MANY / max(share, MANY / MOST_WINDOW)
+    power = 10.0 ** math.floor(math.log10(wanted))
+    return int(power * math.ceil(wanted / power))
 
 
 def check_segments(spec: Any) -> None:
