@@ -12,6 +12,7 @@ from riparian.app.evaluation.measures.objective import ALERT_RATE, ENOUGH
 from riparian.app.page.segments import broken
 from riparian.app.page.view import DAY_MS, Event, PartitionView, StreamView
 from riparian.app.stream_file.durations import format_duration
+from riparian.app.stream_file.sections.outputs import long_enough
 from riparian.topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED
 from riparian.topics.names import CHAMPION
 from riparian.topics.records import ANOMALY, REGRESSION, VALUES
@@ -76,6 +77,11 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}"
+
+
+def signed(shown: str) -> str:
+    """A number as people write it: with a minus, and none before zero."""
+    return shown.replace("-", "−" if shown.strip("-0.,") else "")
 
 
 def listed(partitions: list[int]) -> str:
@@ -192,7 +198,13 @@ def verdict(view: StreamView, now: int, path: str) -> Verdict:
 
 def _young(view: StreamView, weight: float) -> Verdict:
     """Where too few labels have come of what the stream is judged by."""
-    objective = view.objective
+    objective, metrics, champions = view.objective, view.spec.metrics, view.of_role(CHAMPION)
+    if metrics.fading is None and min(one.n for one in champions) >= metrics.window:  # more labels change nothing
+        seen = metrics.window * len(champions)
+        of = "are of alerts" if objective.key == "precision" else f"are {objective.of}"
+        said = [text(f"Of the last {seen:,} labels {weight:,.0f} {of}: too few to judge.")]
+        why = [text(f"Set metrics.window to {long_enough(weight / seen):,} to judge by some hundred.")]
+        return Verdict("short", NEWS, "Short window", said, why)
     of = "alerts with a label" if objective.key == "precision" else f"labels of {objective.of}"
     said = [text(f"{weight:,.0f} {of} so far: too few to judge.")]
     return Verdict("young", NEWS, "Young", said, [text(f"{objective.title} says something from {ENOUGH:g} on.")])
@@ -473,7 +485,8 @@ def against(view: StreamView, row: comparisons.ChallengerComparison) -> tuple[st
     of_values, costs = view.spec.task == REGRESSION, view.spec.has_costs
     sign = -1.0 if row.difference < 0.0 else 1.0
     values = [
-        number(sign * v) if of_values or costs else f"{100 * sign * v:.1f}" for v in (row.difference, row.low, row.high)
+        signed(number(sign * v) if of_values or costs else f"{100 * sign * v:.1f}")
+        for v in (row.difference, row.low, row.high)
     ]
     first, last = values[1:] if sign > 0.0 else values[:0:-1]
     less, more = (

@@ -318,11 +318,17 @@ class StreamView:
                 self._note(Event("assigned", record.started, partition, worker=record.worker))
                 before = None
             rates = rates_between(before, record)
+            if record.started == seen.last.started:  # what is as it was then did not move since
+                if (record.offset, record.label_offset) == (seen.last.offset, seen.last.label_offset):
+                    seen.moved_at = min(seen.moved_at, record.time)
+                if record.learned == seen.last.learned and seen.learned_at is not None:
+                    seen.learned_at = min(seen.learned_at, record.time)
         elif seen is None or record.started != seen.last.started:
             first = self.partitions[partition] = PartitionView(record, moved_at=record.time)
             if seen is None or record.started > seen.last.started:
                 self._note(Event("assigned", record.started, partition, worker=record.worker))
-            first.learned_at = None if seen is None else seen.learned_at
+            begun = record.time if record.learned else None  # as far as is known, until earlier records are read
+            first.learned_at = begun if seen is None else seen.learned_at
             rates = None, None
         else:
             before, seen.before, seen.last = seen.last, seen.last, record

@@ -236,6 +236,13 @@ def rare(view: StreamView, now: int) -> None:
     payments(view, now, lambda t: 0.6, n=5.0)
 
 
+def few(view: StreamView, now: int) -> None:
+    """As many labels as the window holds have not come yet."""
+    rare(view, now)
+    last = view.models["champion", 0]
+    view.take_report(reports.write(msgspec.structs.replace(last, time=now + 1, n=900)))
+
+
 def proposed(view: StreamView, now: int) -> None:
     payments(view, now, lambda t: 0.66, forest=0.006)
     command(view, "proposed", "promote", now - 42 * 60_000, "adaptive-random-forest", "it is better")
@@ -322,7 +329,8 @@ WORLDS = {
     ),
     "drifting": World(FRAUD, drifting, "Recall at 1 % alerts fell from 75 % to 5", "5"),
     "recovering": World(FRAUD, recovering, "and is 6", "6"),
-    "rare": World(FRAUD, rare, "5 labels of fraud so far: too few to judge.", "59"),
+    "rare": World(FRAUD, rare, "Of the last 1,000 labels 5 are fraud: too few to judge.", "59"),
+    "few": World(FRAUD, few, "5 labels of fraud so far: too few to judge.", "59"),
     "proposed": World(FRAUD, proposed, "adaptive-random-forest makes 0.6 fewer errors in 100 than the champion.", "65"),
     "undecided": World(PLAIN, undecided, "All is well: AUROC is 0.", "0."),
     "plain": World(PLAIN, plain, "All is well: 85.4 % of the predictions are right.", "85.4"),

@@ -192,6 +192,25 @@ def test_labels_that_never_came_and_labels_that_stopped():
     )
 
 
+def test_a_page_that_begins_later_learns_from_earlier_records_when_something_moved():
+    view = view_of()
+    for partition in (0, 1):
+        view.take_report(part(partition, NOW + 500_000, waiting=900, learned=900))
+    assert told(view, NOW + 501_000)[0].kind == "good"  # nobody has seen labels stop
+    for time in range(NOW, NOW + 500_000, 60_000):  # the last of them moved at NOW + 60 s
+        moved = time >= NOW + 60_000
+        for partition in (0, 1):
+            view.take_report(
+                part(partition, time, waiting=900, learned=900 - 5 * (not moved), offset=800 + 100 * moved)
+            )
+    found, _ = told(view, NOW + 501_000)
+    assert (found.kind, found.since) == ("quiet", NOW + 60_000)
+    for partition in (0, 1):
+        view.take_report(part(partition, NOW + 560_000, waiting=990, learned=900, offset=990))
+    found, _ = told(view, NOW + 561_000)
+    assert (found.kind, found.since) == ("late", NOW + 60_000)
+
+
 def test_labels_that_meet_no_instance():
     view = living(view_of(), before={"learned": 0}, learned=0, waiting=900)
     none = "1,800 predictions are out, and none of the 1,800 labels that came was theirs."

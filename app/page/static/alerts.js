@@ -11,8 +11,8 @@ const SIGNS = { right: "■", wrong: "□", waiting: "◌", "no label": "–", m
 // What came of a prediction, as a sign, a word and a time.
 export function came(row, about) {
   const words = { right: `${about} indeed`, wrong: "false alarm", missed: "missed", passed: "no alert, rightly", waiting: row.alert ? "waiting" : "no label yet", "no label": "no label will come" };
-  const late = row.label_time ? Math.max(0, row.label_time - row.time) / 1000 : null;
-  const more = row.outcome === "waiting" ? (row.due ? `${row.assumed} on ${moment(row.due)}` : "") : row.label_time ? `label ${late < 1 ? "at once" : `${span(late)} later`}` : row.label ? `${row.label}: no label in time` : "";
+  const late = row.label_time ? (row.label_time - row.time) / 1000 : null; // below 0 where the records are of long ago
+  const more = row.outcome === "waiting" ? (row.due ? `${row.assumed} on ${moment(row.due)}` : "") : late !== null ? late < -1 ? "" : `label ${late < 1 ? "at once" : `${span(late)} later`}` : row.label ? `${row.label}: no label in time` : "";
   return h("span", { class: `came ${row.outcome.replace(" ", "-")}` }, h("span", { "aria-hidden": "true" }, `${SIGNS[row.outcome]} `), h("b", {}, words[row.outcome]), more ? h("span", { class: "note" }, ` ${more}`) : null);
 }
 

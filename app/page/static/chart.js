@@ -42,9 +42,10 @@ export class Shared {
 export class Chart {
   // lines : list of {name, label, colour (variable), dash, note}. format : of values, and of ticks so far apart. unit : in
   // the title. limit : a value that is drawn as a dashed line. reigns : of who was champion, a strip below. above : an
-  // element over the canvas. ends : whether the last values stand beside the lines.
-  constructor(shared, { title, unit, lines, height = 110, format, log = false, zero = false, least = null, most = null, axis = true, limit = null, reigns = null, above = null, ends = false }) {
-    Object.assign(this, { shared, title, unit, lines, height, format, log, zero, least, most, axis, limit, reigns, right: ends ? ENDS : RIGHT, ends });
+  // element over the canvas. ends : whether the last values stand beside the lines. fills : whether it grows with its
+  // card, from `height` on.
+  constructor(shared, { title, unit, lines, height = 110, format, log = false, zero = false, least = null, most = null, axis = true, limit = null, reigns = null, above = null, ends = false, fills = false }) {
+    Object.assign(this, { shared, title, unit, lines, height, least_height: height, fills, format, log, zero, least, most, axis, limit, reigns, right: ends ? ENDS : RIGHT, ends });
     this.canvas = h("canvas", {
       tabindex: 0, role: "slider", "aria-label": `${title} over time`, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0,
       "aria-valuetext": "no values yet",
@@ -53,7 +54,7 @@ export class Chart {
     this.when = h("span", { class: "when" });
     this.legend = h("div", { class: "legend" }, title ? h("span", { class: "name" }, title) : null, unit ? h("span", { class: "note" }, unit) : null,
       lines.map((line) => this.entry(line)), this.when, ends ? h("button", { type: "button", class: "note", title: "Save the lines of this page", onclick: () => this.save() }, "CSV") : null);
-    this.element = h("div", { class: "chart" }, this.legend, above, this.canvas);
+    this.element = h("div", { class: fills ? "chart fills" : "chart" }, this.legend, above, this.canvas);
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));
     this.canvas.addEventListener("pointerleave", () => { this.began = null; shared.point(null); });
     this.canvas.addEventListener("pointerdown", (event) => { this.began = shared.zoom && event.pointerType === "mouse" ? this.moment(event) : null; });
@@ -170,7 +171,14 @@ export class Chart {
     const box = this.element.getBoundingClientRect();
     if (!history || box.width === 0) return;
     const ratio = window.devicePixelRatio || 1;
-    const height = this.height + (this.axis ? AXIS : 0) + (this.reigns ? STRIP : 0);
+    const below = (this.axis ? AXIS : 0) + (this.reigns ? STRIP : 0);
+    if (this.fills) { // the picture is out of the flow, so that its card can shrink again
+      this.element.style.paddingBottom = `${this.least_height + below}px`;
+      const top = this.canvas.previousElementSibling.offsetTop + this.canvas.previousElementSibling.offsetHeight;
+      this.canvas.style.top = `${top}px`;
+      this.height = Math.max(this.least_height, this.element.clientHeight - top - below);
+    }
+    const height = this.height + below;
     const size = [Math.round(box.width * ratio), Math.round(height * ratio)];
     if (this.canvas.width !== size[0] || this.canvas.height !== size[1]) [this.canvas.width, this.canvas.height] = size;
     this.canvas.style.height = `${height}px`;

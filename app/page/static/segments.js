@@ -3,18 +3,21 @@
 import { card, table } from "./widgets.js";
 import { SIGNS, colour, count, h, moment, number, percent } from "./format.js";
 
-const MOST = 8, WIDTH = 60;
+const MOST = 8, WIDTH = 100;
 
 function bar(row, most, bad) {
   const width = most ? Math.max(1, (WIDTH * Math.abs(row.adds)) / most) : 1;
-  return h("svg", { viewBox: `0 0 ${WIDTH} 10`, width: WIDTH, height: 10, "aria-hidden": "true" }, h("rect", { x: 0, y: 0, width, height: 10, rx: 2, fill: colour(bad && row.since ? "--bad" : "--slate2") }));
+  return h("svg", { viewBox: `0 0 ${WIDTH} 10`, width: "100%", height: 10, preserveAspectRatio: "none", "aria-hidden": "true" }, h("rect", { x: 0, y: 0, width, height: 10, fill: colour(bad && row.since ? "--bad" : "--slate2") }));
 }
 
 function rowsOf({ values, share }, now) {
   const rest = values.slice(MOST), shown = values.slice(0, MOST);
   if (rest.length) shown.push({ value: `${count(rest.length)} more`, adds: rest.reduce((sum, row) => sum + row.adds, 0), now: null, before: null });
   const bad = (row) => (share ? row.adds < 0 : row.adds > 0), most = Math.max(...shown.map((row) => Math.abs(row.adds)));
-  const signed = (value) => `${value < 0 ? "−" : value > 0 ? "+" : ""}${share ? Math.abs(100 * value).toFixed(1) : number(Math.abs(value))}`;
+  const signed = (value) => {
+    const text = share ? Math.abs(100 * value).toFixed(1) : number(Math.abs(value));
+    return `${!/[1-9]/.test(text) ? "" : value < 0 ? "−" : "+"}${text}`;
+  };
   const rate = (value) => (share ? percent(value, 0) : number(value));
   return shown.map((row) => [
     row.since ? h("strong", { title: `surely worse, found ${moment(row.since, now)}` }, h("span", { class: "drift", "aria-hidden": "true" }, `${SIGNS.drift[0]} `), row.value) : row.value,
@@ -22,7 +25,7 @@ function rowsOf({ values, share }, now) {
 }
 
 export function segments(app) {
-  const content = h("div"), element = card("What each value adds", "to the change from before", content);
+  const content = h("div", { class: "lean" }), element = card("What each value adds", "to the change from before", content);
   return {
     element,
     update() {
