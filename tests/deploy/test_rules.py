@@ -64,6 +64,20 @@ def test_every_alert_is_tested_both_ways() -> None:
     assert silent == {rule["alert"] for rule in ALERTS}
 
 
+def test_every_severity_has_its_way_to_somebody() -> None:
+    path = FOLDER / "alertmanager.yaml"
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    root, receivers = content["route"], {each["name"] for each in content["receivers"]}
+    ways = {route["matchers"][0]: route["receiver"] for route in root["routes"]}
+    assert ways == {'severity="critical"': "on-call"}
+    assert {root["receiver"], *ways.values()} == receivers
+    labels = {name for rule in ALERTS for name in rule["labels"]} | {"alertname", "stream"}
+    assert set(root["group_by"]) <= labels
+    if shutil.which("amtool") is not None:
+        done = subprocess.run(["amtool", "check-config", path], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_windows_are_in_the_recording_rules_only() -> None:
     assert sum("[" in rule["expr"] for rule in RECORDED) > 5
     assert [rule["alert"] for rule in ALERTS if re.search(r"\[|\boffset\b", rule["expr"])] == []
