@@ -120,6 +120,40 @@ def test_a_cut_within_the_replayed_tail_names_where_the_tail_began(spec):
     assert runner._output_positions() == dict.fromkeys(OUTPUTS, 12)
 
 
+def test_a_cut_before_a_place_that_metrics_told_of_names_where_the_tail_began(spec):
+    """Whoever comes next but one has to know, too, that it is told: of labels, and of the log of all partitions."""
+    told = {"champion": ((6, 0), (3, 0), (20, 0))}
+    sent = UncommittedOutputs(RecordedOrder(), {}, told, dict.fromkeys(TOPICS, 10), {})
+    runner = runner_of(spec, sent, **dict.fromkeys(TOPICS, 12))
+    cuts = []
+    for next_one, next_label, learned in ((6, 2, 20), (6, 3, 19), (6, 3, 20), (7, 3, 20)):
+        runner.learner.places["features"], runner.learner.places["labels"] = next_one, next_label
+        runner.learner.learning.learned_place = learned
+        cuts.append(runner._output_positions()["metrics"])
+    assert cuts == [10, 10, 12, 12]
+
+
+def test_no_model_s_metrics_are_sent_again_where_a_checkpoint_stands(spec):
+    """The replica's models, behind which a partition recovers, may be those of an earlier place, and fewer."""
+    runner, log = runner_of(spec, NOTHING_SENT._replace(stood=((0, 0), (0, 0), (0, 0)))), []
+
+    async def in_thread(take):
+        return take()
+
+    async def send(topic, *_):
+        log.append(topic)
+
+    async def told(*_):
+        pass
+
+    runner.host.in_thread, runner.outputs.send_one, runner.reporter._send_state_of_partition = in_thread, send, told
+    asyncio.run(runner.reporter.send_metrics())
+    assert log == []
+    runner.learner.places["features"], runner.reporter.stale = 1, True
+    asyncio.run(runner.reporter.send_metrics())
+    assert log == ["s.metrics"]
+
+
 def test_a_batch_that_comes_before_the_runner_knows_its_epochs_is_kept(spec):
     """What is fetched right after a seek can arrive before the answer to the seek does."""
     runner = runner_of(spec)

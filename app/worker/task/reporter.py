@@ -44,7 +44,7 @@ class Reporter:
     events : sequence of DriftRecord
         Of the manifest, that nobody may have been told of.
     sent_offset : int
-        Place, exclusive, up to which predictions were sent before this task began.
+        Place, exclusive, up to which predictions, or their dead letters, were sent before this task began.
     state : callable
         How the partition is.
 
@@ -157,7 +157,7 @@ class Reporter:
             if role not in figures.overall:  # a command has just brought it
                 continue
             # Each place once, in order, whoever reported it.
-            last, learned = self._metrics_sent.get(role), (figures.learned_offset, 0)
+            last, learned = self._metrics_sent.get(role, self._tail.stood), (figures.learned_offset, 0)
             now = (figures.offset, figures.feature_index), (figures.label_offset, figures.label_index), learned
             if last is not None and (now == last or any(map(lt, now, last))):
                 continue

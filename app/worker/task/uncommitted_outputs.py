@@ -10,6 +10,7 @@ from aiokafka.structs import TopicPartition
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import EVERYTHING, read_to_end
+from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import RecordedOrder
 from riparian.app.worker.shared.training_log import read_reached
 from riparian.topics import reports
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 
 At = tuple[int, int]  # an offset, and an index in the record
+MetricsPlace = tuple[At, At, At]  # place of a metrics record: of the next instance, label, and record of the log of all
 
 
 class UncommittedOutputs(NamedTuple):
@@ -43,8 +45,8 @@ class UncommittedOutputs(NamedTuple):
 
     script : the order that the predictions record
     rejected : input topic -> next place after its last dead letter (`topics.places`)
-    metrics : role of a model -> offset and index, those of the next label, and of the log that partitions share, of its
-        last record
+    metrics : role of a model -> place of its last record
+    stood : place of the checkpoint, at which metrics may have been sent before it; None without one
     starts, ends : output topic -> from where it was read, and its end
     drift : number of the next drift event
     events : number of the next answer to a command
@@ -55,7 +57,7 @@ class UncommittedOutputs(NamedTuple):
 
     script: RecordedOrder
     rejected: dict[str, int]
-    metrics: dict[str, tuple["At", "At", "At"]]
+    metrics: dict[str, MetricsPlace]
     starts: dict[str, int]
     ends: dict[str, int]
     drift: int = 0
@@ -63,12 +65,30 @@ class UncommittedOutputs(NamedTuple):
     events: int = 0
     joined: int = 0
     n_unsent: int = 0
+    stood: MetricsPlace | None = None
 
     @property
     def sent_offset(self) -> int:
         """The place after the last prediction that was sent."""
         sent = self.script.offsets[: len(self.script.offsets) - self.n_unsent]
         return int(sent[-1]) + 1 if len(sent) else 0
+
+    def beyond(self, learner: PartitionLearner) -> bool:
+        """Whether metrics, events of drift or answers to commands were sent that a partition has not come to."""
+        place = metrics_place(learner)
+        return (
+            learner.drift.n_events < self.drift
+            or learner.promotion.n_events < self.events
+            or any(any(map(lt, place, told)) for told in self.metrics.values())
+        )
+
+
+def metrics_place(learner: PartitionLearner) -> MetricsPlace:
+    """The place of metrics that are taken now."""
+    next_one, next_label = (
+        (learner.offsets[role], index_of(learner.places[role], learner.bits[role])) for role in (FEATURES, LABELS)
+    )
+    return next_one, next_label, (learner.learning.learned_place, 0)
 
 
 async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loaded"]) -> list[UncommittedOutputs]:
@@ -78,7 +98,7 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
     places: dict[int, list[tuple[int, ...]]] = {}  # of the predictions
     rejected: dict[int, dict[str, int]] = {}
     unknown: dict[int, dict[str, list[int]]] = {}
-    metrics: dict[int, dict[str, tuple[At, At, At]]] = {}
+    metrics: dict[int, dict[str, MetricsPlace]] = {}
     drift = {one.learner.partition: 0 for one in loaded}
     events = dict(drift)
     first = {one.learner.partition: one.learner.places[FEATURES] for one in loaded}
@@ -88,14 +108,6 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
     for learner, _, manifest, _ in loaded:
         partition = learner.partition
         places[partition], rejected[partition], unknown[partition], metrics[partition] = [], {}, {}, {}
-        if manifest is not None:
-            # One may have been sent at exactly the checkpoint, and stand before it.
-            at = {
-                role: (offset, index_of(learner.places[role], bits.of(role)))
-                for role, offset in learner.offsets.items()
-            }
-            of_all = learner.learning.learned_place, 0
-            metrics[partition] = dict.fromkeys(learner.roles, (at[FEATURES], at[LABELS], of_all))
         for role, topic in topics.items():
             start = 0 if manifest is None else manifest.outputs.get(role, 0)
             starts[TopicPartition(topic, partition)] = start
@@ -158,6 +170,7 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
             events[p],
             shared[p].n,
             len(places[p]) - n_sent[p],
+            None if one.manifest is None else metrics_place(one.learner),
         )
         for p, one in zip(first, loaded, strict=True)
     ]
