@@ -106,7 +106,6 @@ class DeadLetterRow(msgspec.Struct):
     ----------
     time : ms. topic, partition, offset : of the record that was rejected.
     reason, detail : why. size : bytes of its value.
-    value : its first bytes as text; what is no UTF-8 is replaced.
     home, at : partition and offset of the letter itself, among the dead letters.
     whole : whether it holds a record that can be written once more.
     """
@@ -118,7 +117,6 @@ class DeadLetterRow(msgspec.Struct):
     reason: str
     detail: str
     size: int
-    value: str
     home: int = -1
     at: int = -1
     whole: bool = True
@@ -420,12 +418,10 @@ class StreamView:
         if found is None or found.timestamp > self.clock() + AHEAD_MS:
             self.left_out[DEADLETTERS, UNREADABLE if found is None else AHEAD] += 1
             return None
-        value = found.value or b""
         letter = DeadLetterRow(
             found.timestamp, found.topic, found.source_partition, found.source_offset,
             found.reason if found.reason in REASONS else OTHER, found.detail[:SHOWN_BYTES],
-            len(value), value[:SHOWN_BYTES].decode("utf-8", "replace"), found.partition, found.offset,
-            found.hindrance is None,
+            len(found.value or b""), found.partition, found.offset, found.hindrance is None,
         )  # fmt: skip
         self.keep_letter(letter)
         return letter
