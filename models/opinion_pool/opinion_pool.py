@@ -14,6 +14,7 @@ from riparian.models.kernels.cache import one_part
 from riparian.models.kernels.threads import WORTH_A_THREAD, share
 from riparian.models.layout import StateLayout
 from riparian.models.opinion_pool import entries
+from riparian.models.opinion_pool.blocks import use
 from riparian.models.opinion_pool.members import frozen, going_on, members, rule, seen
 from riparian.models.opinion_pool.pooling import (
     ERROR,
@@ -92,6 +93,7 @@ class OpinionPool(Learner):
         self._counts = np.zeros(2)
         self._class_counts = np.zeros(self._n_classes)
         self._hessian = np.zeros((m, m))
+        self._weights_of_blocks, self._block = np.zeros((3, m)), np.zeros(5)
         self._repeats = np.array([member.repeats for member in self._members.values()])
         self._resting = Resting(m, 0.0 if self._rule == LEADER else self._parameters["rest_below"])
         self._prepare()
@@ -108,7 +110,7 @@ class OpinionPool(Learner):
         self._y, self._w = np.zeros(n), np.zeros(n)
         self._slab, self._planes = np.zeros((n, d)), np.zeros((m, n, k))
         self._views.prepare(n)
-        self._place, self._marks = np.zeros(0, np.int32), np.zeros((0, 1))
+        self._place, self._marks, self._last = np.zeros(0, np.int32), np.zeros((0, 1)), np.full(n, np.nan)
         self._p, self._floors, self._g, self._h = np.zeros(k), np.zeros(k), np.zeros(m), np.zeros(m)
         self._logs, self._factor = np.zeros((m, k)), np.zeros((m, m))
 
@@ -119,8 +121,10 @@ class OpinionPool(Learner):
 
     @property
     def weights(self) -> dict[str, float]:
-        """Of each member, by its name."""
-        return dict(zip(self._members, self._weights.tolist(), strict=True))
+        """Of each member, by its name: those that it predicts with."""
+        found = np.zeros(len(self._members))
+        use(self._weights, self._weights_of_blocks, self._block, found)
+        return dict(zip(self._members, found.tolist(), strict=True))
 
     @property
     def logarithmic(self) -> bool:
@@ -177,7 +181,7 @@ class OpinionPool(Learner):
 
         def run_one(j: int) -> None:
             votes = self._planes[j]
-            if not awake[j]:
+            if not awake[j] and not self._repeats[j]:
                 votes[:n_rows] = np.nan
                 if memos:
                     keep(self._row, self._kind, self._source, n_ops, votes, False, memos[j])
@@ -189,6 +193,11 @@ class OpinionPool(Learner):
                 keep(self._row, self._kind, self._source, n_ops, votes, n_classes == 0, memos[j])
 
         share(self._parameters["threads"] if n_ops >= WORTH_A_THREAD else 1, len(learners), run_one)
+        for j in np.flatnonzero(self._repeats)[::-1]:
+            votes = self._planes[j, :n_rows, 0]
+            self._last[:n_rows] = np.where(np.isnan(votes) & ~self._loaded[:n_rows], np.inf, votes)
+            if not awake[j]:
+                self._planes[j, :n_rows] = np.nan
         floor, rate = self._parameters["floor"], self._parameters["rate"]
         repeats = self._repeats if memos else np.zeros_like(self._repeats)
         learned = self._weights, self._sizes, self._quality, self._counts, self._resting.awake, repeats
@@ -200,8 +209,8 @@ class OpinionPool(Learner):
             )  # fmt: skip
         else:
             pool_values(
-                self._rule, *chunk, self._kind, self._now, self._source, n_ops, self._planes, rate, *learned, out,
-                self._g, self._h,
+                self._rule, *chunk, self._kind, self._now, self._source, n_ops, self._planes, rate, *learned,
+                self._weights_of_blocks, self._block, self._last, out, self._g, self._h,
             )  # fmt: skip
 
     def _cast(self, program: Program, start: int, n: int, memos: Sequence[Floats]) -> Floats:
@@ -246,11 +255,13 @@ class OpinionPool(Learner):
     def state(self) -> Any:
         """weights, sizes : (members,) float64. quality : (members, 2) float64, faded error and weight. counts : (2,)
         float64. class_counts : (n_outputs,) float64, labels of each class. hessian : (members, members) float64, of the
-        log loss by the weights, where the pool is logarithmic. rests, labels : of models.opinion_pool.resting, where
+        log loss by the weights, where the pool is logarithmic. weights_of_blocks : (3, members) float64, block : (5,)
+        float64, of models.opinion_pool.blocks, in a regression. rests, labels : of models.opinion_pool.resting, where
         members may rest. target_f : of models.opinion_pool.views. Then the arrays of each member, named after it."""
         own = {"weights": self._weights, "sizes": self._sizes, "quality": self._quality, "counts": self._counts}
         own |= {"class_counts": self._class_counts} if self._n_classes else {}
         own |= {"hessian": self._hessian} if self.logarithmic else {}
+        own |= {} if self._n_classes else {"weights_of_blocks": self._weights_of_blocks, "block": self._block}
         own |= self._resting.state() if self._resting.below else {}
         own |= self._views.state()
         for name, member in self._members.items():
@@ -265,6 +276,9 @@ class OpinionPool(Learner):
         none = np.zeros(self._n_classes)  # of a state that an older version wrote
         self._class_counts = np.array(state.get("class_counts", none), np.float64)
         self._hessian = np.array(state.get("hessian", np.zeros_like(self._hessian)), np.float64, order="C")
+        rows = state.get("weights_of_blocks", np.zeros_like(self._weights_of_blocks))
+        self._weights_of_blocks = np.array(rows, np.float64, order="C")
+        self._block = np.array(state.get("block", np.zeros_like(self._block)), np.float64)
         if self._resting.below:
             self._resting.restore(state)
         self._views.restore(state)
@@ -333,10 +347,11 @@ class OpinionPool(Learner):
         in the pool, "frozen" and "resting" where it is, and its faded "error" once there is one: share of mistakes, or
         mean absolute error."""
         nodes: list[dict[str, Any]] = []
+        weights = self.weights
         for j, (name, member) in enumerate(self._members.items()):
             own = self._views.described(self._views.views[j], moved(member.describe(), len(nodes), None, 0))
             for root in own[:1]:
-                root |= {"member": name, "share": float(self._weights[j])}
+                root |= {"member": name, "share": weights[name]}
                 root |= {"frozen": True} if name in self._frozen else {}
                 root |= {} if self._resting.awake[j] else {"resting": True}
                 if self._quality[j, WEIGHT] > 0.0:

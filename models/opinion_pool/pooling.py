@@ -39,7 +39,8 @@ row go the same way, those of the second count OF_NOW, and a step is LATE as lon
 shows, those of other labels follow it. Where one of the votes is silent, as the first do until a label has come, the
 other one counts alone; so it does for a member that cast none (NaN in column 0) since it is younger than the
 prediction, and no error is noted of it. Votes that no label was learned between are equal, bit for bit, and so is their
-average: whether members are asked again then does not matter.
+average: whether members are asked again then does not matter. Where late labels of values come in blocks, weights are
+those of models.opinion_pool.blocks.
 
 A member that predicts the last label again (`repeats`) would predict now what no late prediction can know: the label
 just before. So its vote of now is the one that it cast. Where it cast none it has no weight, until such a vote is
@@ -52,6 +53,7 @@ from riparian.models.contract import LARGEST_TARGET, LEARN, PREDICT
 from riparian.models.evenness import evenness
 from riparian.models.kernels.elementary import exp, log, power
 from riparian.models.kernels.kernel import kernel
+from riparian.models.opinion_pool.blocks import BEFORE, LAST, MEAN, count, end, goes_on, note, use
 from riparian.models.running_scale import held
 
 LOGARITHMIC, LINEAR, LEADER = 0, 1, 2
@@ -390,21 +392,35 @@ def _classes(rule, planes, at, weights, quality, floors, p):
 
 @kernel
 def pool_values(
-    rule, op, row, y, w, kind, now, source, n, planes, rate, weights, sizes, quality, counts, awake, repeats, out, g, h
+    rule, op, row, y, w, kind, now, source, n, planes, rate, weights, sizes, quality, counts, awake, repeats,
+    weights_of_blocks, block, last, out, g, h,
 ):  # fmt: skip
-    """Pool the votes of a regression (classes: pool_classes)."""
+    """Pool the votes of a regression (classes: pool_classes).
+
+    weights_of_blocks : (3, members) float64, block : (5,) float64; see models.opinion_pool.blocks.
+    last : (rows,), the last label when each row was predicted, infinity where there was none, NaN where nobody tells.
+    """
     m = planes.shape[0]
     for i in range(n):
         if kind[i] == AT_LABEL:
             continue
         at = row[i]
         if kind[i] == WANTED:
-            out[source[at], 0] = _value(rule, planes, at, weights, quality)
+            use(weights, weights_of_blocks, block, h)
+            out[source[at], 0] = _value(rule, planes, at, h, quality)
             continue
         if not w[i] > 0.0:
             continue
         _cast_again(planes, at, now[i], source[at] >= 0, repeats)
-        far = FAR * _least_error(quality)
+        share, far = min(1.0, w[i]), FAR * _least_error(quality)
+        said = last[at] if source[at] >= 0 else np.nan
+        if not goes_on(planes, at, now[i], said, block):
+            end(weights, weights_of_blocks, block, awake, h)
+        if block[BEFORE] > 1.0 and source[at] >= 0:
+            after = _value(rule, planes, at, weights_of_blocks[LAST], quality)
+            if not np.isnan(after):
+                mean = _value(rule, planes, at, weights_of_blocks[MEAN], quality)
+                note(block, share, abs(after - y[i]), abs(mean - y[i]))
         judged = _judge_values(rule, planes, at, y[i], weights, quality, far, g)
         known = judged and source[at] >= 0
         late = False
@@ -419,7 +435,6 @@ def pool_values(
             judged = True
         if not judged:
             continue
-        share = min(1.0, w[i])
         if rule == LINEAR:
             finite = True
             for j in range(m):
@@ -435,6 +450,7 @@ def pool_values(
                     for j in range(m):
                         weights[j] = -np.inf if repeats[j] and awake[j] else weights[j]
                 _onto_simplex(weights, awake)
+            count(weights, weights_of_blocks, block, said)
         for j in range(m):
             if np.isfinite(planes[j, at, 0]):
                 error = abs(planes[j, at, 0] - y[i])

@@ -5,7 +5,9 @@ at first; then it is awake for a round, and has its chance. If it has as little 
 long as before, MOST rounds at most. Rounds are counted in labels that teach, so what rests does not depend on how
 programs are cut, nor on any clock. Nobody rests in the first EARLY labels: what learns slowly has no weight yet.
 
-A member that rests has cast no vote, as one that is younger than the prediction (models.opinion_pool.pooling).
+A member that rests has cast no vote, as one that is younger than the prediction (models.opinion_pool.pooling). One that
+repeats labels takes no time: it has no weight while it rests, and goes on, since its votes tell blocks of labels apart
+(models.opinion_pool.blocks).
 """
 
 from collections.abc import Mapping

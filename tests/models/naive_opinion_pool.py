@@ -33,6 +33,7 @@ class NaivePool:
         self.curved = {name: dict.fromkeys(members, 0.0) for name in members}  # the Hessian of the log loss
         self.errors, self.known = {name: [] for name in members}, {}  # (error, share), and what `faded` has found
         self.votes = {}
+        self.forget_blocks()
         self.repeats = {name for name, model in members.items() if model == "last-label"}
 
     def schema_of(self, name):
@@ -67,11 +68,38 @@ class NaivePool:
             mean += w / n * (target - mean)
         return n, mean
 
+    def forget_blocks(self):
+        self.block, self.said, self.before, self.block_errors = [], None, None, []
+
+    def used(self):
+        """The weights to predict with: their mean over the block so far where that of the blocks before was better."""
+        faded = 0.9999 ** np.arange(len(self.block_errors))[::-1]
+        last, mean = faded @ np.reshape(self.block_errors, (-1, 2)) if self.block_errors else (0.0, 0.0)
+        return self.mean_of_block() if len(self.block) > 1 and mean < 0.98 * last else self.weights
+
+    def mean_of_block(self):
+        return {name: sum(one[name] for one in self.block) / len(self.block) for name in self.members}
+
+    def begin_block(self, cast, now, said, y, share):
+        """Whether the label is of the block before; if it is not, that one has ended. Then the weights of the block
+        before are judged by what was cast."""
+        late = any(cast[name] != now[name] for name in self.members)
+        if not (late and said is not None and said == self.said) and self.block:
+            best = self.used()
+            self.before = self.weights, self.mean_of_block(), len(self.block)
+            total = sum(w for name, w in best.items() if name not in self.asleep)
+            if best is not self.weights and total > 0.0:
+                self.weights = {name: 0.0 if name in self.asleep else w / total for name, w in best.items()}
+            self.block = []
+        if self.before and self.before[2] > 1 and any(v is not None for v in cast.values()):
+            last, mean, _ = self.before
+            self.block_errors.append([share * abs(self.pooled(cast, one) - y) for one in (last, mean)])
+
     def ask(self, x):
         """Name -> probabilities, or a value; None where a member knows nothing."""
         votes = {}
         for name, member in self.members.items():
-            if name in self.asleep:
+            if name in self.asleep.keys() - self.repeats:
                 continue
             said = member.predict_many(self.shown(name, x)[None])[0]
             if self.schema.task == "regression":
@@ -94,14 +122,15 @@ class NaivePool:
         total, shares = self.faded(name)
         return total / shares if shares else math.inf
 
-    def pooled(self, votes):
+    def pooled(self, votes, weights=None):
+        weights = weights or self.weights
         knowing = {name: said for name, said in votes.items() if said is not None}
         if not knowing:
             return None
         if self.rule == "leader":
             return knowing[min(knowing, key=self.error)]
-        total = sum(self.weights[name] for name in knowing)
-        shares = {name: self.weights[name] / total if total else 1.0 / len(knowing) for name in knowing}
+        total = sum(weights[name] for name in knowing)
+        shares = {name: weights[name] / total if total else 1.0 / len(knowing) for name in knowing}
         if self.rule == "linear":
             return sum(shares[name] * said for name, said in knowing.items())
         products = [
@@ -118,24 +147,33 @@ class NaivePool:
 
     def predict(self, row, x):
         self.votes[row] = self.ask(x)
-        return self.pooled(self.votes[row])
+        awake = {name: said for name, said in self.votes[row].items() if name not in self.asleep}
+        return self.pooled(awake, self.used())
 
     def learn(self, row, x, y, w):
         """Judge what was said of the instance, and what is said of it now, then let the members learn."""
-        now = dict.fromkeys(self.members) | self.ask(x)
+        now = dict.fromkeys(self.members) | {n: said for n, said in self.ask(x).items() if n not in self.asleep}
         was = {name: said for name, said in self.votes.get(row, {}).items() if name not in self.asleep}
         cast = dict.fromkeys(self.members) | was
         if self.kept:  # who says the last label again says now what it said then
             now |= {name: was.get(name) for name in self.repeats}
+        values = self.schema.task == "regression"
+        if values and self.rule == "linear":
+            there = self.votes.get(row, {}) if self.kept else {}
+            said = [there[n] for n in self.members if n in self.repeats and n in there][:1]  # by the first of them
+            said = None if not said else math.inf if said[0] is None else said[0]
+            self.begin_block(cast if self.kept else now, now, said, y, min(1.0, w))
         votes = [now] if not self.kept else [cast, now]
         judged = [vote for vote in votes if self.tells(vote, y)]
         self.absent = self.members.keys() - was.keys() if judged and judged[0] is cast else set(self.asleep)
         known = not self.kept or any(said is not None for said in cast.values())
         self.weigh(judged, y, min(1.0, w), set() if known else self.repeats - self.asleep.keys())
-        if self.schema.task != "regression":
+        if values and self.rule == "linear" and judged:
+            self.block, self.said = [*self.block, dict(self.weights)], said
+        if not values:
             self.seen[int(y)] += min(1.0, w)
         for name, member in self.members.items():
-            if name not in self.frozen and name not in self.asleep:
+            if name not in self.frozen and (name in self.repeats or name not in self.asleep):
                 member.learn_many(self.shown(name, x)[None], [y], [w])
         self.taught.append((x, y if self.schema.task == "regression" else float(y > 0), w))
         self.n_taught += 1
@@ -172,6 +210,7 @@ class NaivePool:
         self.squares = {n: [*typical] for n in new} | {n: self.squares[n] for n in stay}
         self.errors = {n: [*typical_errors] for n in new} | {n: self.errors[n] for n in stay}
         self.known = {}
+        self.forget_blocks()
         known, names = self.curved, [*new, *stay]
         self.curved = {a: {b: 0.0 if {a, b} & new.keys() else known[a][b] for b in names} for a in names}
         made = {name: create(model, self.schema, seed=seed + i) for i, (name, model) in enumerate(new.items())}
