@@ -462,6 +462,15 @@ def test_figures_of_a_stream_file_as_it_is_are_not_cut(terminal, monkeypatch, ca
     assert "AUROC" not in shown
 
 
+def test_intervals_of_a_stream_file_as_it_is_are_told(capsys):
+    one = {"learner": "fimt-dd", "overall": {"mae": 2.7, "coverage": 0.9007, "interval_width": 11.5}, "estimated": {}}
+    models = {"champion": one | {"recent": {"mae": 2.8}}}
+    found = {"task": "regression", "rows": 9, "data": "d.csv", "label_delay": 0, "models": models}
+    found["objective"] = Objective("mae", "Mean absolute error", greater=False, share=False)._asdict()
+    show_whole(found | {"promotions": [], "drifts": []})
+    assert "champion: labels held by interval or set 90.0700%, mean width" in capsys.readouterr().out
+
+
 def test_of_a_rare_class_its_recall_is_shown_and_no_accuracy(capsys):
     classes = {"fraud": {"n": 40.0, "recall": 0.625, "precision": 0.5}, "ok": {"n": 7960.0, "recall": 0.997}}
     recent = {"fraud": {"n": 5.0, "recall": 0.8}}

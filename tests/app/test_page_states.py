@@ -262,6 +262,14 @@ def test_steering_offers_what_would_change_something(browser: Any, tmp_path: Pat
         lines = Path(saved.value.path()).read_text().splitlines()
         assert lines[0].startswith("time,objective:")
         assert len(lines) > 100
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="PNG").click()
+        head = Path(saved.value.path()).read_bytes()[:24]
+        assert head.startswith(b"\x89PNG")
+        drawn = page.evaluate("(({ width, height }) => [width, height])(document.querySelector('canvas'))")
+        wide, high = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:], "big")
+        assert wide == drawn[0]
+        assert high > drawn[1]  # title and lines stand above
         assert all("409" in one for one in look.wrong), look.wrong  # there is no Kafka to read a model from
         look.context.close()
 

@@ -133,6 +133,11 @@ def show_whole(found: dict[str, Any]) -> None:
         texts = ", ".join(f"{role} {MEASURES['auroc'].form.format(area)}" for role, area in areas.items())
         console.print(f"AUROC of the last labels: {texts}", soft_wrap=True)
     for role, one in found["models"].items():
+        held = [key for key in ("coverage", "interval_width", "set_size") if key in one["overall"]]
+        if held:
+            shown = [f"{MEASURES[key].text} {MEASURES[key].form.format(one['overall'][key])}" for key in held]
+            console.print(f"{role}: {', '.join(shown)}", soft_wrap=True)
+    for role, one in found["models"].items():
         decided = from_first({**one["overall"], FROM_FIRST: one.get(FROM_FIRST, {})})
         if decided.get("classes"):
             asked = [(MEASURES[key], decided[key]) for key in ("alert_rate", "cost") if key in decided]

@@ -39,6 +39,12 @@ export class Shared {
   }
 }
 
+function offer(file, name) {
+  const link = h("a", { href: URL.createObjectURL(file), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
 export class Chart {
   // lines : list of {name, label, colour (variable), dash, note}. format : of values, and of ticks so far apart. unit : in
   // the title. limit : a value that is drawn as a dashed line. reigns : of who was champion, a strip below. above : an
@@ -53,7 +59,8 @@ export class Chart {
     this.values = new Map();
     this.when = h("span", { class: "when" });
     this.legend = h("div", { class: "legend" }, title ? h("span", { class: "name" }, title) : null, unit ? h("span", { class: "note" }, unit) : null,
-      lines.map((line) => this.entry(line)), this.when, ends ? h("button", { type: "button", class: "note", title: "Save the lines of this page", onclick: () => this.save() }, "CSV") : null);
+      lines.map((line) => this.entry(line)), this.when, ends ? h("button", { type: "button", class: "note", title: "Save the lines of this page", onclick: () => this.save() }, "CSV") : null,
+      ends ? h("button", { type: "button", class: "note", title: "Save this chart", onclick: () => this.picture() }, "PNG") : null);
     this.element = h("div", { class: fills ? "chart fills" : "chart" }, this.legend, above, this.canvas);
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));
     this.canvas.addEventListener("pointerleave", () => { this.began = null; shared.point(null); });
@@ -69,10 +76,24 @@ export class Chart {
     const { start, width, series } = this.shared.history, lines = this.shared.charts.flatMap((chart) => chart.lines ?? []);
     const columns = [...new Set(lines.map((line) => line.name))].filter((name) => series.has(name)), means = columns.map((name) => series.get(name).mean);
     const rows = Array.from({ length: Math.max(0, ...means.map((mean) => mean.length)) }, (_, i) => [new Date(start + i * width).toISOString(), ...means.map((mean) => mean[i] ?? "")]);
-    const file = new Blob([[["time", ...columns], ...rows].map((row) => row.join(",")).join("\n"), "\n"], { type: "text/csv" });
-    const link = h("a", { href: URL.createObjectURL(file), download: "riparian.csv" });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    offer(new Blob([[["time", ...columns], ...rows].map((row) => row.join(",")).join("\n"), "\n"], { type: "text/csv" }), "riparian.csv");
+  }
+
+  // The chart as it is drawn, below its title and the values of its lines.
+  picture() {
+    const { width, height } = this.canvas, ratio = window.devicePixelRatio || 1, top = 34 * ratio;
+    const page = h("canvas", { width, height: height + top }), pen = page.getContext("2d");
+    pen.fillStyle = colour("--card");
+    pen.fillRect(0, 0, width, height + top);
+    pen.font = `600 ${13 * ratio}px Inter, system-ui, sans-serif`;
+    let x = 14 * ratio;
+    for (const [text, ink] of [[this.title, "--text"], ...this.shown.map((line) => [`${line.label} ${this.values.get(line.name).textContent}`, line.colour])]) {
+      pen.fillStyle = colour(ink);
+      pen.fillText(text, x, 22 * ratio);
+      x += pen.measureText(text).width + 18 * ratio;
+    }
+    pen.drawImage(this.canvas, 0, top);
+    page.toBlob((file) => offer(file, "riparian.png"));
   }
 
   // A line in the legend, with its value now or at the cursor; of several a button that switches it.
