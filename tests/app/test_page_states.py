@@ -192,6 +192,33 @@ def test_a_stream_in_each_state_has_its_sentence_and_first_figure(browser: Any, 
             look.context.close()
 
 
+def test_what_makes_a_page_ready_is_little_and_an_update_makes_no_chart_anew(browser: Any, tmp_path: Path) -> None:
+    """What its times follow from (`benchmarks/page.py` has these): each part is asked for once, all of them are small,
+    and what an update draws is drawn where it stood."""
+    with shown(tmp_path, ["fine"]) as (url, watch):
+        look = Look(browser, url, viewport={"width": 1400, "height": 900})
+        asked = list[str]()
+        look.page.on("request", lambda request: asked.append(request.url.partition("?")[0]))
+        page = look.open("fine", "overview")
+        look.until_drawn()
+        parts = [each for each in asked if each.endswith((".js", ".css"))]
+        assert len(parts) == len(set(parts)) <= 30, parts
+        sent = page.evaluate(
+            "performance.getEntriesByType('resource').filter((e) => e.name.includes('/static/'))"
+            ".reduce((sum, e) => sum + e.encodedBodySize, 0)"
+        )
+        assert 0 < sent < 80_000
+        page.evaluate("document.querySelectorAll('canvas, main > .card').forEach((each) => { each.stood = true; })")
+        view, now = watch.views[0], int(time.time() * 1000)
+        last = view.models["champion", 0]
+        classes = {**last.classes, "fraud": {**last.classes["fraud"], "recall": 0.125}}
+        watch.tell(reports.write(msgspec.structs.replace(last, time=now, classes=classes)))
+        page.wait_for_function("() => document.querySelector('p.big').textContent.startsWith('12.5')")
+        stood = "[...document.querySelectorAll('canvas, main > .card')].every((each) => each.stood)"
+        assert page.evaluate(stood)
+        look.context.close()
+
+
 def test_a_line_is_switched_off_and_a_drag_zooms(browser: Any, tmp_path: Path) -> None:
     with shown(tmp_path, ["recovering", "worker-gone"]) as (url, _):
         look = Look(browser, url, viewport={"width": 1400, "height": 900})
