@@ -70,22 +70,20 @@ def head(raw: memoryview) -> BatchHeader | None:
     return BatchHeader(base, base + max(ahead, 0), first if own else greatest, int(own), count)
 
 
-def plain(data: bytes, most: int, check: bool) -> list[tuple[BatchHeader, bytes]] | None:
+def plain(data: bytes, check: bool) -> list[tuple[BatchHeader, bytes]] | None:
     """The whole batches at the front of what was fetched, with their bodies; None where there is anything unusual about
-    one, or where there are `most` records or more. check : whether to compare checksums."""
-    found, at, n = list[tuple[BatchHeader, bytes]](), 0, 0
+    one. check : whether to compare checksums."""
+    found, at = list[tuple[BatchHeader, bytes]](), 0
     while at + _HEADER.size <= len(data):
         stop = at + _BEHIND_LENGTH + _LENGTH.unpack_from(data, at)[0]
         if stop > len(data):
             break
         base, _, attributes, ahead, first, greatest, count = _HEADER.unpack_from(data, at)
-        n += count
         raw = data[at:stop]
         if (
             raw[_MAGIC_AT] != _MAGIC
             or attributes & _UNUSUAL
             or not 0 < count <= ahead + 1
-            or n >= most
             or (check and crc32c(raw[_BEHIND_CHECKSUM:]) != int.from_bytes(raw[_CHECKSUM], "big"))
         ):
             return None

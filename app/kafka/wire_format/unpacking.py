@@ -201,11 +201,13 @@ class BatchRecords(aiokafka_fetcher.PartitionRecords):  # type: ignore[misc]
     def _unpack_records(self) -> Iterator[Any]:
         if self._asked is not None:
             data = self._records.data
-            few = batches.plain(data, LEAST, self._check_crcs) if len(data) <= LARGE else None
-            if few is None:
+            found = batches.plain(data, self._check_crcs) if len(data) <= LARGE else None
+            if found is None:
                 yield from self._pieces()
-            else:  # as most fetches of many partitions
-                yield from self._listed((header.last + 1, batches.rows(header, body)) for header, body in few)
+            elif sum(header.n_records for header, _ in found) < LEAST:  # as most fetches of many partitions
+                yield from self._listed((header.last + 1, batches.rows(header, body)) for header, body in found)
+            else:
+                yield from self._parsed([self._asked.kernel.Body(*one) for one in found])
             return
         for batch, raw, visible in self._batches():
             end, rows = self._rows(batch, raw, batches.head(raw)) if visible else (batch.next_offset, iter(()))
