@@ -103,6 +103,9 @@ class Bundles:
             return batch
 
         waiting._append_batch = appended
+        cluster = producer.client.cluster
+        # A copy of all partitions is made at each send otherwise, to see that one is among them.
+        cluster.partitions_for_topic = lambda topic: cluster._partitions.get(topic)
 
     def _wake(self, joined: JoinedProducer) -> None:
         if joined.task.done():

@@ -6,6 +6,8 @@ import types
 
 import pytest
 from aiokafka import errors
+from aiokafka.client import AIOKafkaClient
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.producer.message_accumulator import MessageAccumulator
 from aiokafka.producer.sender import Sender
 from aiokafka.producer.transaction_manager import TransactionManager
@@ -326,6 +328,8 @@ def test_names_of_the_client_that_are_used_are_there():
     assert {"_in_flight", "_muted_partitions", "_message_accumulator", "_sender_task", "_retry_backoff"} <= names
     assert "_append_batch" in MessageAccumulator.add_message.__code__.co_names
     assert "_append_batch" in MessageAccumulator.add_batch.__code__.co_names
+    assert "partitions_for_topic" in AIOKafkaClient._wait_on_metadata.__code__.co_names
+    assert "_partitions" in ClusterMetadata.partitions_for_topic.__code__.co_names
     drain = inspect.signature(MessageAccumulator.drain_by_nodes)
     assert str(drain) == "(self, ignore_nodes, muted_partitions=frozenset())"
     done = module.SendProduceReqHandler.do.__code__.co_names
