@@ -295,7 +295,7 @@ def assert_equal(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
         assert np.array_equal(ours, array, equal_nan=ours.dtype.kind == "f"), name
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     st.lists(event, max_size=60),
     st.lists(st.tuples(st.integers(1, 10), st.sampled_from(["", "", "cut", "cut", "crash", "state"])), min_size=1),
@@ -350,7 +350,7 @@ def test_store_equals_the_naive_one_however_it_is_cut_and_restored(
     assert store.n_labels_waiting == len(naive.labels)
 
 
-@pytest.mark.parametrize(("seed", "bags"), [(0, False), (1, False), (2, True), (3, True)])
+@pytest.mark.parametrize(("seed", "bags"), [(0, False), (2, True)])
 def test_store_equals_the_naive_one_over_a_long_stream(seed, bags):
     """Long enough that rows, queue and text are used many times over, while some ids wait through most of it."""
 

@@ -173,8 +173,16 @@ def expected(world: Led, given: list[tuple[dict[str, Any], Any]]) -> list[list[d
     return made
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize(("most", "idle", "seed"), [(1000, None, 0), (3, None, 1), (1000, "5s", 2), (4, "20s", 3)])
+@pytest.mark.parametrize(
+    ("task", "most", "idle", "seed"),
+    [
+        ("classification", 1000, None, 0),
+        ("regression", 3, None, 1),
+        ("classification", 1000, "5s", 2),
+        ("classification", 4, "20s", 3),
+        ("regression", 4, "20s", 3),
+    ],
+)
 def test_features_equal_the_twins_in_workers_that_lose_partitions(task, most, idle, seed):
     spec, given = keyed(task, most, idle), payments(task, seed)
     world = lived(spec, n=N, seed=seed, made=given, kind=Payments)

@@ -119,8 +119,8 @@ def test_the_demo_ends_with_a_summary_and_leaves_nothing(folder: Path, start: St
 
 
 def test_run_again_and_told_to_terminate_it_stops_everything(start: Start, broker: str) -> None:
-    demo = start("--broker", broker, "--no-page")
-    demo.wait_for(r"^[1-9][\d,]* of 150,000 predicted")
+    demo = start("--broker", broker, "--no-page", "--rows", "60000")
+    demo.wait_for(r"^[1-9][\d,]* of 60,000 predicted")
     demo.process.send_signal(signal.SIGTERM)
     output = demo.finish()
     assert demo.process.returncode == 130, output

@@ -68,7 +68,7 @@ def readings(n: int) -> list[dict[str, Any]]:
     return made
 
 
-@pytest.mark.parametrize(("partitions", "keyed"), [(1, False), (2, True), (2, False)])
+@pytest.mark.parametrize(("partitions", "keyed"), [(2, True), (2, False)])
 def test_one_topic_of_sensors_has_forecasts_after_three_commands(stream: Any, partitions: int, keyed: bool) -> None:
     given = readings(1800)
     s = stream(partitions=partitions, topics={"labels": None})
