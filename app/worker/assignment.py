@@ -14,6 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import IllegalStateError, KafkaError, ProducerFenced
@@ -205,7 +206,10 @@ class Assignment:
             lost = await check_inputs(self.spec, self.connection, loaded, tails)
             self._check(generation)
             each = zip(loaded, tails, lost, producers, strict=True)
-            runners = [self._runner(*one, behind[replicas[one[0].learner.partition]]) for one in each]
+            begun = [(*one, behind[replicas[one[0].learner.partition]]) for one in each]
+            # Each takes figures of its models: heartbeats go on meanwhile.
+            runners = await self.worker.in_thread(lambda: list(starmap(self._runner, begun)))
+            self._check(generation)
         except BaseException:
             await asyncio.gather(*map(close, producers))
             raise

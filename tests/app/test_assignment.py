@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from types import SimpleNamespace
 
 import pytest
 from aiokafka.errors import KafkaError, ProducerFenced
@@ -186,3 +187,37 @@ def test_a_topic_that_is_missing_is_waited_for_as_long_as_a_fresh_one_may_take(t
     monkeypatch.setattr(module, "MISSING_SECONDS", -1.0)
     with pytest.raises(TopicError):
         asyncio.run(run(1))
+
+
+def test_what_begins_partitions_leaves_the_event_loop_to_heartbeats(tmp_path, monkeypatch):
+    """Each takes figures of its models, 64 of auto for a second on a busy machine: the group would miss the worker."""
+    _, spec = stream_file(tmp_path, "begins")
+    threads = []
+
+    async def nothing(*_):
+        return [{}]  # limits, tails, what is lost
+
+    def runner(*_):
+        threads.append(threading.current_thread())
+        raise KafkaError
+
+    async def run():
+        assignment = engine_of(spec, tmp_path)
+        assignment._fence = assignment.states.catch_up = nothing
+        assignment.inputs.connected = connected
+        monkeypatch.setattr(type(assignment), "consumer", SimpleNamespace(assignment=set))
+        assignment.states.restore = lambda _: ([SimpleNamespace(learner=SimpleNamespace(partition=0))], {0: None})
+        assignment._runner = runner
+        for name in ("largest_batches", "read_tails", "check_inputs", "close"):
+            monkeypatch.setattr(module, name, nothing)
+        with pytest.raises(KafkaError):
+            await assignment._load([0], assignment._generation)
+        await assignment.stop()
+
+    async def connected():
+        return SimpleNamespace(topics=nothing)
+
+    monkeypatch.setattr(module, "check_topics", lambda *_: None)
+    asyncio.run(run())
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
