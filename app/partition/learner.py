@@ -327,8 +327,8 @@ class PartitionLearner:
             self._follow(features, times, stamps, hashes),
         )
         moved = self._moved(labels, label_times, l_piece)
-        if self.decoder.classes is not None:
-            self.delays.add(joined.met, joined.waited, self.pending.now)
+        if self.decoder.classes is not None and joined.came:
+            self.delays.note(joined.events, joined.waited, self.pending.now)
         features = self.past.observe(features, joined, self.pending, times, stamps, hashes, self.learning.label_past)
         draws = None if self.spec.predictions.reasons is None else keys_of(features.ids)
         return JoinedBatch(

@@ -49,6 +49,15 @@ def packed(ids: Sequence[str]) -> tuple[Bytes, Ints]:
     return text, np.fromiter(accumulate(lengths), dtype=np.int64, count=len(ids))
 
 
+def packed_both(ids: Sequence[str], others: Sequence[str]) -> tuple[Bytes, Ints]:
+    """As `packed`, of ids and others behind them."""
+    if isinstance(ids, list) and isinstance(others, list):
+        return packed(ids + others)
+    (text, ends), (behind, more) = packed(ids), packed(others)
+    n = len(text) - SPARE
+    return np.concatenate((text[:n], behind)), np.concatenate((ends, more + n))
+
+
 def gathered(text: Bytes, starts: Ints, lengths: Ints) -> tuple[Bytes, Ints]:
     """Pieces of text one after the other, and the end of each."""
     pieces, ends = _pieces(text, starts, lengths)

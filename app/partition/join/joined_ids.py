@@ -71,6 +71,11 @@ class JoinedIds(NamedTuple):
         larger.times[:], larger.at[:] = self.times, self.at
         return larger
 
+    def spare(self, most: int) -> int:
+        """For how many more there is room, where there are at most `most`, or as many as now."""
+        known = len(self)
+        return NEVER if max(most, known) <= len(self.ring) else len(self.ring) - known
+
     def part(self, start: int, stop: int) -> Hashes:
         """A copy of what stands at positions start to stop."""
         found: Hashes = self.ring[np.arange(start, stop) & (len(self.ring) - 1)]

@@ -4,7 +4,7 @@ Each event takes the same time, amortised, however many instances wait. No kerne
 `WaitingIndex.reserve` makes room before a batch.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from riparian.app.partition.join.counts import (
 )
 from riparian.app.partition.join.gaps import NEVER, NOW, WIDTH, note_gap
 from riparian.app.partition.join.ids import write_digests, write_tags
+from riparian.app.partition.join.joined_ids import JoinedIds
 from riparian.app.partition.join.maturity import (
     AMENDED,
     CAME,
@@ -42,7 +43,7 @@ from riparian.app.partition.join.remembering import (
     same_features,
     same_label,
 )
-from riparian.app.partition.join.series import TIME, add, first_due, remove
+from riparian.app.partition.join.series import TIME, KeyQueues, add, first_due, remove
 from riparian.app.partition.join.waiting import (
     EXTRA_LIVE,
     LARGE,
@@ -50,6 +51,7 @@ from riparian.app.partition.join.waiting import (
     N_FREE,
     READ,
     TEXT_LIVE,
+    Batch,
     N,
     find,
     free_row,
@@ -59,7 +61,9 @@ from riparian.app.partition.join.waiting import (
     take_out,
     waits_since,
 )
+from riparian.app.partition.join.waiting_index import WaitingIndex
 from riparian.models.contract import LEARN, PREDICT
+from riparian.models.kernels.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put as put_values
 from riparian.models.kernels.kernel import kernel
 
 REPEATED = -1  # the mark of features whose id waits, or that were delivered again
@@ -95,6 +99,58 @@ class Limits(NamedTuple):
     assumed: float
     corrects: bool
     ahead: int
+
+
+class StoreValues(NamedTuple):
+    """What `join` works on, all of which it mutates but for the limits.
+
+    instances, labels, series, joined : what waits, by id and by key, and what was joined.
+    early_y : (C,) float64, y by row of `labels`.
+    known : (C,) float64 by row of `instances`: the label that has come, NaN for none; (0,) where no instance waits on
+        with its label.
+    slab : (rows, d) uint64, bits of x by row; (0, d) of bags.
+    clock : numbers of stream time (gaps.py). gaps : (GAPS, 2) int64 ms, from where to where time went on.
+    """
+
+    instances: Any
+    labels: Any
+    series: Any
+    joined: Any
+    early_y: Any
+    known: Any
+    slab: Any
+    limits: Any
+    clock: Any
+    gaps: Any
+
+
+@kernel
+def _fill(words, values):
+    """Mutates words."""
+    put_values(words, values)
+
+
+_ints, _numbers, _hashes = array_of(np.int64, 1), array_of(np.float64, 1), array_of(np.uint64, 1)
+_rows, _table, _words = array_of(np.int32, 1), array_of(np.int64, 2), array_of(np.uint64, 2)
+_index = WaitingIndex(
+    slots=_ints, entries=_table, queue=_rows, text=array_of(np.uint8, 1), free=_rows, left=_ints, key=_hashes, at=_ints,
+    extra=_ints,
+)  # fmt: skip
+new_frame, values_of = framed(
+    StoreValues(
+        instances=_index,
+        labels=_index,
+        series=KeyQueues(_table, _rows, array_of(np.int32, 2), _hashes),
+        joined=JoinedIds(_words, array_of(np.uint32, 1), _table, _ints, _hashes),
+        early_y=_numbers,
+        known=_numbers,
+        slab=_words,
+        limits=Limits(*(INTEGER,) * 10, NUMBER, BOOLEAN, INTEGER),
+        clock=_ints,
+        gaps=_table,
+    ),
+    _fill,
+)
 
 
 @kernel(inline=True)
@@ -153,23 +209,18 @@ def _is_again(instances, joined, features, marks, i):
 
 @kernel
 def join(
-    instances,
-    labels,
-    series,
-    joined,
-    early_y,
-    known,
-    slab,
-    limits,
-    clock,
-    gaps,
-    counts,
-    features,
+    store,
+    text,
+    words,
+    ends,
+    tags,
+    digests,
+    times,
+    labels_y,
     bits,
     sizes,
     marks,
     follows,
-    late,
     rows,
     before,
     op,
@@ -178,39 +229,42 @@ def join(
     instead,
     waited,
     reached,
+    counts,
 ):
     """Put a batch into the store and write the program; its length, and how many labels met their instance. O(records
     and what expires, or has waited for its time).
 
-    instances, labels, series, joined, early_y (y by row of `labels`), clock, counts : mutated. known : (C,) float64 by
-    row of `instances`, mutated: the label that has come, NaN for none; (0,) where no instance waits on with its label.
-    slab : (rows, d) uint64, bits of x by row, written; (0, d) of bags. gaps : (GAPS, 2) int64 ms, mutated: from where
-    to where time went on. features, late : Batch of n feature and m label records, whose hashes are written. bits,
-    sizes, marks : of the features, as in `mark_all`. follows : (n,) float64, what each is to those of its key that wait
-    (series.py). rows : (n,) int32, taken for the features. before : (n,) int64, labels before each feature. op, row, y
-    : (2 n + m,) and as many as may have waited for their time, or for a later record, and waited : (n + m,) and as
-    many, int64 ms of each label that met its instance: written. instead : as op, the label by which an instance was
-    learned before, written at each AMENDED; (0,) where known is. marks : (n,) int64, written, REPEATED of features
-    whose id waits, or that were delivered again. reached : (n,) int64, written: operations of what comes before each
-    feature.
+    store : the words of `new_frame` of StoreValues, mutated. text, words, ends, tags, digests, times, labels_y : of n
+    feature and then m label records, as `Batch` has them; tags and digests are written. y of a feature is that of a
+    label which came inside it. bits, sizes, marks : of the features, as in `mark_all`. follows : (n,) float64, what
+    each is to those of its key that wait (series.py). rows : (n,) int32, taken for the features. before : (n,) int64,
+    labels before each feature. op, row, y : (2 n + m,) and as many as may have waited for their time, or for a later
+    record, and waited : (n + m,) and as many, int64 ms of each label that met its instance: written. instead : as op,
+    the label by which an instance was learned before, written at each AMENDED; (0,) where known is. marks : (n,) int64,
+    written, REPEATED of features whose id waits, or that were delivered again. reached : (n,) int64, written:
+    operations of what comes before each feature. counts : mutated.
     """
-    n, m, width = len(features.ends), len(late.ends), limits.width
+    values = values_of(store)
+    instances, labels, series, joined = values.instances, values.labels, values.series, values.joined
+    early_y, known, slab, limits = values.early_y, values.known, values.slab, values.limits
+    clock, gaps = values.clock, values.gaps
+    batch = Batch(text, ends, tags, times, labels_y, digests, words)
+    n, width = len(rows), limits.width
+    m = len(ends) - n
     keeps, forecasts = len(known) > 0, len(series.next) > 0
     for i in range(n if len(slab) > 0 else 0):
         for j in range(slab.shape[1]):
             slab[rows[i], j] = bits[i, j]
-    write_tags(instances.key, features.text, features.words, features.ends, features.tags)
-    write_tags(instances.key, late.text, late.words, late.ends, late.tags)
+    write_tags(instances.key, text, words, ends, tags)
     if limits.max_joined > 0 or joined.at[NEXT] > joined.at[FIRST]:  # else none is remembered
-        write_digests(features.text, features.words, features.ends, features.digests)
-        write_digests(late.text, late.words, late.ends, late.digests)
+        write_digests(text, words, ends, digests)
         mark_all(bits, sizes, marks)
     now = clock[NOW]
     deadline = _deadline(instances, labels, limits.horizon, now, clock, gaps)
     forget_at = forget_old(joined, limits.horizon, now)
     due = next_due(instances, limits.after, now, clock, gaps) if keeps else NEVER
     if instances.at[N] > LARGE:
-        instances.at[READ] = read_ahead(instances, late.tags) + read_ahead(instances, features.tags)
+        instances.at[READ] = read_ahead(instances, tags)
     k = n_met = j = 0
     for i in range(n + 1):
         until = before[i] if i < n else m
@@ -218,7 +272,7 @@ def join(
             # The next label before this feature, or the feature itself: time goes on to it.
             if j == until and i == n:
                 break
-            time = late.times[j] if j < until else features.times[i]
+            time = times[n + j] if j < until else times[i]
             if j == until:
                 reached[i] = k
             if time - now > limits.bound:
@@ -237,10 +291,10 @@ def join(
                 forget_at = forget_old(joined, limits.horizon, now)
             if j == until:
                 break
-            label = late.y[j]
+            label = labels_y[n + j]
             while label >= clock[WIDTH] and clock[WIDTH] < width:
                 clock[WIDTH] = min(2 * clock[WIDTH], width)
-            found = find(instances, late, j)
+            found = find(instances, batch, n + j)
             if found >= 0 and keeps:
                 instead[k] = limits.assumed if is_assumed(instances, known, limits, found) else known[found]
             if found >= 0 and keeps and stays(instances, known, limits, found, label):
@@ -267,11 +321,11 @@ def join(
                         n_met += 1
                 take_out(instances, found)
                 mark = instances.entries[found, MARK]
-                forget_at = min(forget_at, remember(joined, late.digests[j], mark, label, limits, now, counts))
+                forget_at = min(forget_at, remember(joined, digests[n + j], mark, label, limits, now, counts))
                 j += 1
                 continue
-            remembered = recall(joined, late.digests[j])
-            early = find(labels, late, j) if remembered < 0 else -1
+            remembered = recall(joined, digests[n + j])
+            early = find(labels, batch, n + j) if remembered < 0 else -1
             if remembered >= 0:
                 counts[REPEATED_LABELS if same_label(joined, remembered, label) else CORRECTED] += 1
             elif early >= 0:
@@ -282,12 +336,12 @@ def join(
                     counts[UNMATCHED] += 1
                 labels.at[N_FREE] -= 1
                 early = labels.free[labels.at[N_FREE]]
-                put(labels, early, late, j, now)
+                put(labels, early, batch, n + j, now)
                 early_y[early] = label
             j += 1
         if i == n:
             break
-        again = forecasts and _is_again(instances, joined, features, marks, i)
+        again = forecasts and _is_again(instances, joined, batch, marks, i)
         while forecasts and not again and not np.isnan(follows[i]):
             one = first_due(series, rows[i], limits.ahead)
             if one < 0:
@@ -301,12 +355,12 @@ def join(
             forget_at = min(forget_at, leave(instances, joined, one, follows[i], limits, now, counts))
         op[k], row[k], y[k] = PREDICT, rows[i], np.nan
         k += 1
-        label = features.y[i] if len(features.y) > 0 else np.nan
+        label = labels_y[i]
         while label >= clock[WIDTH] and clock[WIDTH] < width:
             clock[WIDTH] = min(2 * clock[WIDTH], width)
         ends = not np.isnan(label)  # whether nothing more is waited for
         if labels.at[N] > 0:
-            early = find(labels, features, i)
+            early = find(labels, batch, i)
             if early >= 0:
                 if not ends:
                     label, ends = early_y[early], True
@@ -323,17 +377,17 @@ def join(
                 n_met += 1
                 counts[JOINED] += 1
             free_row(instances, rows[i])
-            forget_at = min(forget_at, remember(joined, features.digests[i], marks[i], label, limits, now, counts))
+            forget_at = min(forget_at, remember(joined, digests[i], marks[i], label, limits, now, counts))
             continue
         if limits.max_pending == 0:  # nothing waits
             free_row(instances, rows[i])
             continue
-        if again or (not forecasts and _is_again(instances, joined, features, marks, i)):
+        if again or (not forecasts and _is_again(instances, joined, batch, marks, i)):
             counts[REPEATED_IDS] += 1
             marks[i] = REPEATED
             free_row(instances, rows[i])
         else:
-            put(instances, rows[i], features, i, now)
+            put(instances, rows[i], batch, i, now)
             instances.entries[rows[i], MARK] = marks[i]
             if forecasts:
                 add(series, rows[i])

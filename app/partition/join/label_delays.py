@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from riparian.app.partition.join.ids import Ints
+from riparian.app.partition.join.maturity import CAME
 from riparian.app.stream_file.durations import format_duration
-from riparian.models.contract import Floats
+from riparian.models.contract import LEARN, Floats, Program
 
 MOST_CLASSES = 20  # whose delays are known, the first by their codes
 LEAST = 100  # labels of a class to judge by
@@ -20,6 +21,7 @@ SHARE = 0.5  # of the longer delay, by which the other has to be shorter
 BETWEEN = 1000  # labels that come in between, from which on a model errs by it
 FEW = 9  # records without a label beside one with it, from which on a class may be what has none
 N, SUM, SQUARES = 0, 1, 2
+MOST_STEPS, MOST_LABELS = 256, 512  # that are counted later: many steps together cost little more than one
 
 
 class LabelDelays:
@@ -27,24 +29,45 @@ class LabelDelays:
 
     Attributes
     ----------
-    sums : (MOST_CLASSES, 3) float64: labels, the sum of their delays, s, and of the squares of these.
     first, last : stream time at the first label and at the latest, ms
     """
 
     def __init__(self) -> None:
-        self.sums = np.zeros((MOST_CLASSES, 3))
+        self._sums = np.zeros((MOST_CLASSES, 3))
+        self._steps: list[tuple[Program, Floats]] = []  # to count
         self.first: int | None = None
         self.last = 0
 
-    def add(self, codes: Floats, seconds: Floats, now: int) -> None:
-        """Labels have come. codes : (n,) of their classes. seconds : (n,) after their features. now : ms."""
-        if not len(codes):
+    @property
+    def sums(self) -> Floats:
+        """(MOST_CLASSES, 3) float64: labels, the sum of their delays, s, and of the squares of these."""
+        if self._steps:
+            (programs, seconds), self._steps = zip(*self._steps, strict=True), []
+            op, y = (np.concatenate([getattr(one, column) for one in programs]) for column in ("op", "y"))
+            self._count(y[(op == LEARN) | (op == CAME)], np.concatenate(seconds))
+        return self._sums
+
+    def note(self, events: Program, seconds: Floats, now: int) -> None:
+        """A step has joined labels. events, seconds : as `Joined` has them, where these are of the same labels. now :
+        ms."""
+        if not len(seconds):
             return
         self.first, self.last = now if self.first is None else self.first, now
+        self._steps.append((events, seconds))
+        if len(self._steps) >= MOST_STEPS or len(seconds) > MOST_LABELS:
+            _ = self.sums
+
+    def add(self, codes: Floats, seconds: Floats, now: int) -> None:
+        """Labels have come. codes : (n,) of their classes. seconds : (n,) after their features. now : ms."""
+        if len(codes):
+            self.first, self.last = now if self.first is None else self.first, now
+            self._count(codes, seconds)
+
+    def _count(self, codes: Floats, seconds: Floats) -> None:
         found: Ints = codes.astype(np.int64)
         known = found < MOST_CLASSES
         for column, weights in ((N, np.ones(len(seconds))), (SUM, seconds), (SQUARES, seconds * seconds)):
-            self.sums[:, column] += np.bincount(found[known], weights[known], MOST_CLASSES)
+            self._sums[:, column] += np.bincount(found[known], weights[known], MOST_CLASSES)
 
     def means(self, names: Sequence[str]) -> dict[str, float]:
         """Class -> mean delay of its labels, s."""

@@ -42,9 +42,9 @@ from riparian.app.errors import StateError
 from riparian.app.partition.arrays import EMPTY, renamed
 from riparian.app.partition.join.counts import NULL
 from riparian.app.partition.join.gaps import CLOCK, GAPS, N_GAPS, NEVER, NOW, WIDTH
-from riparian.app.partition.join.ids import Bytes, Hashes, Ints, new_key, packed, tags, words_of
+from riparian.app.partition.join.ids import Hashes, Ints, new_key, packed, packed_both, tags, words_of
 from riparian.app.partition.join.joined_ids import JoinedIds
-from riparian.app.partition.join.joining import REPEATED, Limits, join
+from riparian.app.partition.join.joining import REPEATED, Limits, StoreValues, join, new_frame
 from riparian.app.partition.join.maturity import AMENDED, CAME, EXCHANGED, n_to_mature, next_to_mature
 from riparian.app.partition.join.ragged import Ragged
 from riparian.app.partition.join.remembering import mark_all
@@ -70,6 +70,7 @@ from riparian.app.partition.join.waiting_index import WaitingIndex, entry_column
 from riparian.app.partition.mapped import give_back, grown, zeros
 from riparian.app.partition.records.clock import BOUND_MS
 from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Program
+from riparian.models.kernels.frames import KernelFrame
 from riparian.topics.slices import Texts
 
 COUNTERS = (
@@ -110,8 +111,8 @@ class Joined(NamedTuple):
     predicted : (n,) int32, the row of each feature record.
     waited : (m,) float64, for each label that met its instance the seconds between features and label in stream time; 0
         where the label came first, or inside the feature record.
-    met : (m,) float64, these labels; (0,) where others are assumed.
-    repeated : (n,) bool, whether the id of each feature record waits already, or the record was delivered again.
+    came : whether `waited` is of the labels in `events` that came first, one each; not where others are assumed.
+    marks : (n,) int64, REPEATED where the id of a feature record waits already, or it was delivered again.
     events : the program with labels where they come, too, and what becomes of them (maturity.py).
     instead : for each operation of the program the label that its label corrects, NaN: none; (0,) where no instance is
         learned twice.
@@ -121,11 +122,16 @@ class Joined(NamedTuple):
     program: Program
     predicted: NDArray[np.int32]
     waited: Floats
-    met: Floats
-    repeated: NDArray[np.bool_]
+    came: bool
+    marks: Ints
     events: Program
     instead: Floats
     reached: Ints
+
+    @property
+    def repeated(self) -> NDArray[np.bool_]:
+        """(n,), whether the id of each feature record waits already, or the record was delivered again."""
+        return self.marks == REPEATED
 
 
 class PendingStore:
@@ -192,8 +198,7 @@ class PendingStore:
         self._instances, self._labels = WaitingIndex.empty(key, bags), WaitingIndex.empty(key)
         self.remembers = remembers
         self._joined, self._blocks_written = JoinedIds.empty(key), 0
-        # Columns that a prediction counts as, where the models' width does not follow from what came here.
-        self.counted_width: int | None = None
+        self._counted_width: int | None = None
         self._capacity = 0
         self._early_y = np.zeros(0)  # of the waiting labels, by row of their index
         self._unlabelled, self._corrects = unlabelled, corrects
@@ -206,7 +211,10 @@ class PendingStore:
         self._segments = {"instances": Segments("instances"), "labels": Segments("labels")}
         self._last_program = EMPTY, 0  # and the number of the first arrival in it
         self._arrivals: Ints | None = None  # by its operations, once somebody asks
-        self._ones = np.ones(0)  # weights of programs
+        self._ones, self._each = np.ones(0), np.ones(0, np.int64)  # weights of programs, and sizes of instances
+        self._frame: KernelFrame | None = None  # of what the kernel works on, as it was at the last batch
+        # Records, and bytes of ids, for which there is room, whatever comes. Whatever leaves room is not counted.
+        self._spare = self._spare_bytes = 0
         self._no_labels = np.zeros(0)
 
     @property
@@ -263,10 +271,15 @@ class PendingStore:
         slab = self._slab.nbytes + self.past.nbytes if self._ragged is None else self._ragged.n_bytes
         return slab + sum(out.nbytes for out in self.out.values()) + tables + labels
 
+    def count_width(self, width: int) -> None:
+        """Columns that a prediction counts as, where the models' width does not follow from what came here."""
+        if width != self._counted_width:
+            self._counted_width, self._frame = width, None
+
     @property
     def _width(self) -> int:
-        if self.counted_width is not None:
-            return self.counted_width
+        if self._counted_width is not None:
+            return self._counted_width
         return max((out.shape[1] for out in self.out.values()), default=1)
 
     @property
@@ -314,6 +327,7 @@ class PendingStore:
     def keep(self, names: Iterable[str], width: int) -> None:
         """Room for further outputs beside each instance: nothing is there of those that wait."""
         self.out |= {name: zeros((self._capacity, width)) for name in names}
+        self._frame = None
 
     def resize(self, outputs: dict[str, int]) -> None:
         """Widen the predictions; what stands there stays."""
@@ -322,12 +336,14 @@ class PendingStore:
             if width > old.shape[1]:
                 self.out[name] = zeros((len(old), width))
                 self.out[name][:, : old.shape[1]] = old
+                self._frame = None
 
     def widen(self, n: int) -> None:
         """So many features more, which are missing in what waits. Not of bags."""
         self.n_features += n
         old, self._slab = self._slab, zeros((len(self._slab), self.n_features))
         self._slab[:, :-n], self._slab[:, -n:] = old, np.nan
+        self._frame = None
         self._segments["instances"].outdate()
 
     def make(self, made: Sequence[int], past_width: int, old: list[int], new: list[int]) -> None:
@@ -336,6 +352,7 @@ class PendingStore:
         if past_width != self.past.shape[1]:
             before, self.past = self.past, zeros((self._capacity if past_width else 0, past_width), np.int64)
             self.past[: len(before), new] = before[:, old]
+            self._frame = None
             self._segments["instances"].outdate()
 
     def rename(self, names: Mapping[str, str]) -> None:
@@ -356,6 +373,7 @@ class PendingStore:
         self._unlabelled = unlabelled
         self.horizon_ms = int(horizon * 1000)
         self.max_pending, self.max_labels, self.max_bytes = max_pending, max_labels, max_bytes
+        self._frame, self._spare = None, 0
         self._reserve(0, 0, 0, 0)  # room for labels of what waits
 
     def forget(self, name: str, before: int = NEVER) -> None:
@@ -374,12 +392,56 @@ class PendingStore:
         """These outputs go."""
         gone = set(names)
         self.out = {name: out for name, out in self.out.items() if name not in gone}
+        self._frame = None
         self._segments["instances"].outdate()
 
     def drop(self, name: str) -> None:
         """A model goes, and what it predicted and kept."""
         self.out = {other: out for other, out in self.out.items() if other.partition("/")[0] != name}
+        self._frame = None
         self._segments["instances"].outdate()
+
+    def _make_room(self, n: int, m: int, mature: int, n_bytes: int) -> None:
+        """For n features and m labels that come, whose ids have so many bytes together."""
+        self._spare -= n + m + mature
+        self._spare_bytes -= n_bytes
+        if self._spare >= 0 <= self._spare_bytes:
+            return
+        self._reserve(n, n_bytes, m, n_bytes, mature)
+        spare = [self._instances.spare(), self._labels.spare()]
+        joined = self._joined.spare(self.max_joined)
+        self._spare = min(joined, *(records for records, _ in spare)) - (n + m + mature)
+        self._spare_bytes = min(text for _, text in spare) - n_bytes
+
+    def _words(self) -> Any:
+        """What the kernel takes as `store`."""
+        frame = self._frame
+        if frame is not None:
+            was = frame.values
+            if (
+                was.instances is self._instances
+                and was.labels is self._labels
+                and was.series is self._series
+                and was.joined is self._joined
+                and was.early_y is self._early_y
+                and was.known is self._known
+                and was.slab.base is self._slab
+            ):
+                return frame.words
+        values = StoreValues(
+            self._instances,
+            self._labels,
+            self._series,
+            self._joined,
+            self._early_y,
+            self._known,
+            self._slab.view(np.uint64),
+            self._limits(),
+            self._clock,
+            self._gaps,
+        )
+        self._frame = new_frame(values)
+        return self._frame.words
 
     def _reserve(self, n: int, n_bytes: int, n_labels: int, label_bytes: int, mature: int = 0) -> None:
         """mature : how many may be learned that wait with their label: their ids are remembered, too."""
@@ -469,53 +531,52 @@ class PendingStore:
         follow : what records are to those of their key that wait, where no labels come otherwise.
         """
         n, m, first = len(ids), len(label_ids), self.next_arrival
-        text, ends = packed(ids)
-        label_text, label_ends = packed(label_ids)
-        room, limits, mature = 2 * n + m, self._limits(), 0
-        if limits.after >= 0:
-            latest = max(int(self._clock[NOW]), *np.array(times).tolist(), *np.array(label_times).tolist(), 0)
-            mature = n_to_mature(self._instances, latest - limits.after)
+        text, ends = packed_both(ids, label_ids)
+        room, assumed, mature = 2 * n + m, False, 0
+        at = np.concatenate((times, label_times), dtype=np.int64, casting="unsafe")
+        if self._unlabelled is not None:
+            assumed = not np.isnan(self._unlabelled.assumed)
+            latest = max(self.now, *at.tolist(), 0)
+            mature = n_to_mature(self._instances, latest - self._unlabelled.after_ms)
             room += n + mature
         elif follow is not None:
             mature = self.n_waiting
             room += mature
-        self._reserve(n, len(text), m, len(label_text), mature)
-        instances, labels = self._instances, self._labels
+        self._make_room(n, m, mature, len(text))
+        instances = self._instances
         predicted = instances.take(n)
         if self._ragged is None or sizes is None:
-            sizes = np.ones(n, np.int64)
+            if n > len(self._each):
+                self._each = np.ones(2 * n, np.int64)
+            sizes = self._each[:n]
         else:
+            sizes = np.array(sizes, np.int64)
             self._ragged.put(predicted, sizes, x, instances.rows)
             instances.extra[predicted] = self._ragged.weights(sizes)
-        follows = self._no_labels if follow is None else follow.y
+        follows = self._no_labels
         if follow is not None:
+            follows = follow.y
             self._series.about[predicted, TIME] = follow.times
             self._series.about[predicted, KEY:] = follow.keys.view(np.int64)
-        features = _batch(text, ends, times, () if inline is None else inline)
-        late = _batch(label_text, label_ends, label_times, label_y)
+        y = np.empty(n + m)
+        y[:n], y[n:] = np.nan if inline is None else inline, label_y
         op, row, target = np.empty(room, np.int8), np.empty(room, np.int32), np.empty(room)
-        instead = np.empty(room if len(self._known) else 0)
-        marks = np.zeros(n, np.int64)
+        instead = np.empty(room) if len(self._known) else self._no_labels
+        marks, reached = np.zeros(n, np.int64), np.empty(n, np.int64)
         waited, happened = np.empty(n + m + mature, np.int64), np.zeros(len(COUNTERS), np.int64)
-        reached = np.empty(n, np.int64)
         length, n_met = join(
-            instances,
-            labels,
-            self._series,
-            self._joined,
-            self._early_y,
-            self._known,
-            self._slab.view(np.uint64),
-            limits,
-            self._clock,
-            self._gaps,
-            happened,
-            features,
+            self._words(),
+            text,
+            words_of(text),
+            ends,
+            np.empty(n + m, np.int64),
+            np.zeros(n + m, np.uint64),
+            at,
+            y,
             _bits_of(x),
-            np.array(sizes, np.int64),
+            sizes,
             marks,
             follows,
-            late,
             predicted,
             np.array(labels_before, np.int64),
             op,
@@ -524,15 +585,16 @@ class PendingStore:
             instead,
             waited,
             reached,
+            happened,
         )
-        for name, count in zip(COUNTERS, happened.tolist(), strict=True):
-            self.counts[name] += count
-        self.n_met += n_met + int(happened[NULL])
+        counts = happened.tolist()
+        for name, count in zip(COUNTERS, counts, strict=True):
+            if count:
+                self.counts[name] += count
+        self.n_met += n_met + counts[NULL]
         if length > len(self._ones):
             self._ones = np.ones(2 * length)
         program = events = Program(op[:length], row[:length], target[:length], self._ones[:length])
-        first_labels = (events.op == LEARN) | (events.op == CAME)
-        met = events.y[first_labels] if np.isnan(limits.assumed) else self._no_labels
         if len(self._known):
             self._note_labels(events)
             learned = np.flatnonzero((program.op != CAME) & (program.op != EXCHANGED))
@@ -541,7 +603,7 @@ class PendingStore:
             program = Program(of, program.row[learned], program.y[learned], self._ones[: len(learned)])
             reached = learned.searchsorted(reached)
         self._last_program, self._arrivals = (program, first), None
-        return Joined(program, predicted, waited[:n_met] / 1000.0, met, marks == REPEATED, events, instead, reached)
+        return Joined(program, predicted, waited[:n_met] / 1000.0, not assumed, marks, events, instead, reached)
 
     def early(self, ids: Sequence[str]) -> NDArray[np.bool_]:
         """(n,), whether a label of each id waits for its instance."""
@@ -574,6 +636,7 @@ class PendingStore:
         return self.n_features + self.past.shape[1] + (OF_ROW if self.ahead_ms is not None else 0)
 
     def _limits(self) -> Limits:
+        """What follows from settings and from what stands beside instances: whatever changes these drops the frame."""
         return Limits(
             self.horizon_ms,
             self.max_pending,
@@ -695,6 +758,7 @@ class PendingStore:
             self._restore_cut(arrays, sources)
         if self.ahead_ms is not None:
             self._link()
+        self._frame, self._spare = None, 0
         self._joined = JoinedIds.restored(self._instances.key, arrays)
         self._blocks_written = 0 if "x" in arrays else self._joined.n_full_blocks
         early = np.concatenate((self._early_y[self._labels.rows()], self._known[~np.isnan(self._known)]))
@@ -811,12 +875,6 @@ def marks_of(x: Floats, sizes: Ints | None) -> Ints:
 
 def _bits_of(x: Floats) -> Hashes:
     return np.array(x, np.float64, order="C").view(np.uint64)
-
-
-def _batch(text: Bytes, ends: Ints, times: ArrayLike, y: ArrayLike) -> Batch:
-    """Records that are to be joined, with room for hashes of their ids."""
-    tags, digests = np.empty(len(ends), np.int64), np.zeros(len(ends), np.uint64)
-    return Batch(text, ends, tags, np.array(times, np.int64), np.array(y, np.float64), digests, words_of(text))
 
 
 def _counters(numbers: list[int]) -> dict[str, int]:

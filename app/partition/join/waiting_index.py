@@ -136,6 +136,12 @@ class WaitingIndex(NamedTuple):
             give_back()
         return index
 
+    def spare(self) -> tuple[int, int]:
+        """For how many rows more, and bytes of their ids, there is room whatever happens to those that wait."""
+        at = self.at.tolist()
+        rows = min(at[N_FREE], 3 * len(self.slots) // 4 - at[N], len(self.queue) - at[TAIL])
+        return rows, len(self.text) - at[TEXT_END]
+
     def in_order(self, next_serial: int) -> "WaitingIndex":
         """This index with its queue in order of arrival, where rows of other numbers were put into it in any order, and
         with the number of the next. ValueError where these are no numbers of arrivals."""

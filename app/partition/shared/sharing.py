@@ -271,7 +271,7 @@ class SharedLearning(Learning):
     def count_width(self) -> None:
         """Let what waits be counted by the classes that came here: the models' depend on other partitions."""
         classes = self.decoder.classes
-        self._pending.counted_width = 1 if classes is None else max(2, classes.capacity)
+        self._pending.count_width(1 if classes is None else max(2, classes.capacity))
 
     fit = count_width
 
