@@ -5,7 +5,7 @@ they are a sequence of bytes and None, or of texts. Where few values stand for m
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,16 @@ _T = TypeVar("_T")
 PADDING = bytes(16)  # behind the last slice: kernels read eight bytes at a time
 
 
-class LazyColumn(Sequence[_T]):
+if TYPE_CHECKING:
+    _Sequence = Sequence
+else:
+    # Each step asks ten times whether a column is a lazy one: of an abstract class that takes six times as long.
+    class _Sequence(Generic[_T]):
+        __slots__ = ()
+        index, count, __reversed__ = Sequence.index, Sequence.count, Sequence.__reversed__
+
+
+class LazyColumn(_Sequence[_T]):
     """A column that makes its items when they are asked for."""
 
     __slots__ = ()
@@ -31,6 +40,9 @@ class LazyColumn(Sequence[_T]):
     def take(self, at: Sequence[int]) -> Self:
         """Those at these places."""
         return self[at]  # type: ignore[call-overload, no-any-return]
+
+
+Sequence.register(LazyColumn)
 
 
 class _Cut(LazyColumn[_T]):

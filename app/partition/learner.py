@@ -341,19 +341,26 @@ class PartitionLearner:
         i, stop, at, end = part or Part.of(batch)
         release, features, labels, joined = batch.release, batch.features, batch.labels, batch.joined
         whole, last = stop - i == len(features.ids), stop == len(features.ids) and end == len(joined.program.op)
-        program, predicted = joined.program.part(at, end), joined.predicted[i:stop]
-        offsets, times, stamps = batch.offsets[i:stop], batch.times[i:stop], batch.stamps[i:stop]
-        next_offsets = {role: found[i:stop] for role, found in batch.next_offsets.items()}
-        served = list(self.servings.values())
+        program, predicted = joined.program, joined.predicted
+        if not (whole and end - at == len(program.op)):
+            program, predicted = program.part(at, end), predicted[i:stop]
+        ids, keys, headers, x, sizes = features.ids, batch.keys, batch.headers, features.x, features.sizes
+        offsets, times, stamps, next_offsets = batch.offsets, batch.times, batch.stamps, batch.next_offsets
+        if not whole:
+            ids, keys, headers = ids[i:stop], keys[i:stop], None if headers is None else headers[i:stop]
+            x, sizes = x[i:stop], None
+            offsets, times, stamps = offsets[i:stop], times[i:stop], stamps[i:stop]
+            next_offsets = {role: found[i:stop] for role, found in next_offsets.items()}
+        served = self.servings.values()
         said = {one: one.predictions.take(predicted, axis=0) for one in served}
         named = {one: one.named[predicted, :1] for one in served if one.decision is not None}
-        known = np.where(times, times, stamps)  # the first records of a topic come before its time
+        # The first records of a topic come before its time.
+        known = times if len(times) and times[0] else np.where(times, times, stamps)
         self.intervals.run(ran.scored, ran.champions)
         self.segments.run(ran.scored, ran.champions, known)
         self.promotion.begin(self.servings)
         findings, decided = self.lineup.carry_out(ran.decisions, ran.findings)
         self.promotion.note(decided, program)
-        x, sizes = (features.x, features.sizes) if whole else (features.x[i:stop], None)
         findings += self.drift.watch_features(program, x, sizes)
         predictions = self.promotion.predictions(said)
         findings += self.drift.watch_distributions(program, x, predictions[CHAMPION])
@@ -367,8 +374,8 @@ class PartitionLearner:
             self.n_labels += len(labels.ids)
             self.n_met = self.pending.n_met
         return Outcome(
-            ids=features.ids[i:stop],
-            keys=batch.keys[i:stop],
+            ids=ids,
+            keys=keys,
             offsets=offsets,
             next_offsets=next_offsets,
             p=self._withheld(predictions),
@@ -380,7 +387,7 @@ class PartitionLearner:
             kernel_seconds=time.perf_counter() - batch.started if last else 0.0,
             drifts=drifts,
             n_settled=n_settled,
-            headers=None if batch.headers is None else batch.headers[i:stop],
+            headers=headers,
             ignored=[one.reason for one in (*rejected[0], *rejected[1]) if one.ignored],
             lineups=self.promotion.lineups,
             events=self.promotion.take_events(offsets, next_offsets[LABELS], known, self.learning.reports_models),
@@ -388,7 +395,7 @@ class PartitionLearner:
             regions=self.intervals.regions(predicted, self.lineup.steering.paused),
             reasons=self._reasons(stop - i),
             joint=ran.joint,
-            made=features.x[i:stop, self.past.columns] if self.past.columns else None,
+            made=x[:, self.past.columns] if self.past.columns else None,
             moved=batch.moved if last else [],
         )
 

@@ -141,7 +141,8 @@ class Clock:
         """The time after each of the next records, (n,) int64 ms."""
         if not len(stamps):
             return stamps
-        times = _maximum(stamps, self.time) if max(self.stamps) <= self.time else None
+        before = self.stamps
+        times = _maximum(stamps, self.time) if max(before) <= self.time else None
         if times is None:
             known = np.concatenate((np.array(self.stamps, np.int64), np.clip(stamps, 0, LATEST_MS)))
             times = np.empty_like(stamps)
@@ -153,7 +154,6 @@ class Clock:
             self.leaps[IGNORED] += int(np.count_nonzero(known[: len(times)] > times))
             self.stamps = tuple(known[-CONFIRMATIONS:].tolist())
         else:
-            last = stamps[-CONFIRMATIONS:].tolist()
-            self.stamps = (*self.stamps, *(max(stamp, 0) for stamp in last))[-CONFIRMATIONS:]
+            self.stamps = (*before, *[max(stamp, 0) for stamp in stamps[-CONFIRMATIONS:].tolist()])[-CONFIRMATIONS:]
         self.time = int(times[-1])
         return times

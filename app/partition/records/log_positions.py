@@ -9,7 +9,7 @@ import numpy as np
 from riparian.app.errors import StateError
 from riparian.app.partition.records.clock import Clock
 from riparian.app.partition.records.inputs import Mark, mark
-from riparian.app.partition.records.partition_group import EMPTY, Ints, Piece, RecordQueue, Release
+from riparian.app.partition.records.partition_group import Ints, Piece, RecordQueue, Release
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.codecs import Codec
 from riparian.topics.names import BY_TIME, CONTROL, FEATURES, INPUTS, state_field
@@ -83,17 +83,18 @@ class LogPositions:
 
         That of the labels says which version of the model made a prediction.
         """
-        if not len(release.pieces[FEATURES].offsets):
-            return {role: EMPTY for role in self.rules if role != FEATURES}
-        found = {}
+        n, pieces, found = len(release.pieces[FEATURES].offsets), release.pieces, {}
         for role in self.rules:
-            place, piece = self.places[role], release.piece(role)
-            if role in release.before and len(piece.offsets):
+            if role == FEATURES:
+                continue
+            piece = pieces.get(role) if n else None
+            if piece is not None and role in release.before and len(piece.offsets):
                 places = np.empty(len(piece.offsets) + 1, np.int64)
-                places[0], places[1:] = place, piece.after()
+                places[0], places[1:] = self.places[role], piece.after()
                 found[role] = places.take(release.before[role])
-            elif role != FEATURES:
-                found[role] = np.full(len(release.pieces[FEATURES].offsets), place)
+            else:
+                places = found[role] = np.empty(n, np.int64)
+                places[:] = self.places[role]
         return found
 
     # -- state -------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ Each prediction records the next offset of every log. On a restart the order tha
 predictions topic, and overrides both rules (`RecordedOrder`) up to the last prediction that was sent.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
@@ -447,49 +448,53 @@ class PartitionGroup:
         return counts, {role: EMPTY for role in self.buffers if role != FEATURES}
 
     def _by_time(self, ends: Ends | None) -> tuple[dict[str, int], dict[str, Ints]]:
-        times = {role: self.buffers[role].times() for role in self._timed}
-
-        def earlier(role: str, than: str, time: int, most: int) -> int:
-            """How many of the first `most` records of a log come before one of another log with this time."""
-            if not most:
-                return 0
-            first = self._timed.index(role) < self._timed.index(than)
-            return min(most, int(times[role].searchsorted(time, side="right" if first else "left")))
-
+        timed, buffers, limit = self._timed, self.buffers, self.limit
+        times = {role: buffers[role].times() for role in timed}
         # Times that are not certain count where no record is known of that could still change them: then the records of
         # the log go by them, and those of the others before these.
-        settled = [role for role in self._timed if len(self._timed) == 1 or (ends and role not in ends.unread)]
-        most = {role: len(times[role]) if role in settled else self.buffers[role].n_certain for role in self._timed}
-        last = {role: self.buffers[role].last_time for role in self._timed}
-        last |= {role: max(last[role], int(times[role][-1])) for role in settled if len(times[role])}
-        counts = {role: min(len(buffer), self.limit) for role, buffer in self.buffers.items()}
-        for role in self._timed:
+        most, last = {}, {}
+        for role, found in times.items():
+            most[role], last[role] = buffers[role].n_certain, buffers[role].last_time
+            if len(timed) == 1 or (ends is not None and role not in ends.unread):
+                most[role] = len(found)
+                if most[role]:
+                    last[role] = max(last[role], int(found[-1]))
+        counts = {role: min(len(buffer), limit) for role, buffer in buffers.items()}
+        for role in timed:
             n = most[role]
-            for other in self._timed:
+            for other in timed:
                 if other != role:
-                    n = earlier(role, other, last[other], n)
+                    n = self._earlier(times, role, other, last[other], n)
             if ends is not None and n < most[role]:
-                offsets = self.buffers[role].offsets()
-                below = most[role] if ends.below is None else int(offsets.searchsorted(ends.below.get(role, 0)))
+                below = most[role]
+                if ends.below is not None:
+                    below = bisect_left(buffers[role].offsets(), ends.below.get(role, 0))
                 n = max(n, min(most[role], below))
             counts[role] = n
         # Cut to the limit without breaking the order: what stays behind must come after all that goes.
-        for role in self._timed:
-            limit = self.limit * (self.copies if role == LABELS else 1)
-            if counts[role] > limit:
-                counts[role] = limit
-                for other in self._timed:
+        for role in timed:
+            room = limit * (self.copies if role == LABELS else 1)
+            if counts[role] > room:
+                counts[role] = room
+                for other in timed:
                     if other != role:
-                        counts[other] = earlier(other, role, times[role][limit], counts[other])
+                        counts[other] = self._earlier(times, other, role, int(times[role][room]), counts[other])
         f_times = times[FEATURES][: counts[FEATURES]]
         before = {
-            role: times[role][: counts[role]].searchsorted(f_times).astype(np.int64)
+            role: times[role][: counts[role]].searchsorted(f_times)
             if role in times
             else np.full(len(f_times), counts[role])  # as it comes: before all that goes now
-            for role in self.buffers
+            for role in buffers
             if role != FEATURES
         }
         return counts, before
+
+    def _earlier(self, times: Mapping[str, Ints], role: str, than: str, time: int, most: int) -> int:
+        """How many of the first `most` records of a log come before one of another log with this time."""
+        if not most:
+            return 0
+        first = self._timed.index(role) < self._timed.index(than)
+        return (bisect_right if first else bisect_left)(times[role], time, 0, most)
 
     def _scripted(self, script: RecordedOrder) -> tuple[dict[str, int], dict[str, Ints]]:
         features, others = self.buffers[FEATURES], {r: b for r, b in self.buffers.items() if r != FEATURES}
