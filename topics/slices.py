@@ -42,7 +42,7 @@ class LazyColumn(_Sequence[_T]):
         return self[at]  # type: ignore[call-overload, no-any-return]
 
 
-Sequence.register(LazyColumn)
+Sequence.register(LazyColumn)  # type: ignore[type-abstract]
 
 
 class _Cut(LazyColumn[_T]):

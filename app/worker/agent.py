@@ -36,22 +36,20 @@ def install(worker: WorkerContext, tasks: "Tasks") -> None:
 
 async def turn(task: PartitionTask) -> bool:
     """Do what one partition can do now; whether there is more."""
-    if not await task.follows():  # models that all partitions share have to come to its place first
+    # Models that all partitions share have to come to its place first.
+    if task.replica is not None and not await task.follows():
         return False
     # Metrics, events, the training log and checkpoints, as they are due: what the turn before has sent is mostly with
     # the broker by now, so that none of them waits for it.
     await task.punctuate()
     release = task.release()  # merged, and its schemas known
-    if release.n:
+    n = release.n
+    if n:
         step = await task.step(release)  # decoded, joined, predicted and learned: in memory
-        await task.send_predictions(step)
-        await task.send_dead_letters(step)
-        await task.hand_on_labels(step)
-        await task.append_joined(step)
-        await task.report(step)
+        await task.sends(step)
     elif task.waits_for_schema:
         await task.schemas()
-    return task.has_more(release)
+    return task.has_more(n)
 
 
 class Tasks(dict[int, PartitionTask]):

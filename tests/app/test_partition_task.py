@@ -391,7 +391,7 @@ def stepping(spec, sent: UncommittedOutputs | None = None):
         outputs.log.clear()
         runner.learner.drift.n_events += len(drifts)
         outcome = types.SimpleNamespace(
-            events=[], ids=["a"] * predicted, drifts=drifts, n_settled=n_settled, rejected={}, joint=[]
+            events=[], ids=["a"] * predicted, drifts=drifts, n_settled=n_settled, rejected={}, joint=[], moved=[]
         )
 
         async def in_thread(*_: object) -> object:
@@ -399,8 +399,7 @@ def stepping(spec, sent: UncommittedOutputs | None = None):
 
         async def stepped() -> None:
             step = await runner.step(types.SimpleNamespace(n=1000))
-            for send in (runner.send_predictions, runner.send_dead_letters, runner.append_joined, runner.report):
-                await send(step)
+            await runner.sends(step)
 
         runner.host.in_thread = in_thread
         asyncio.run(stepped())
@@ -705,12 +704,14 @@ def test_in_a_backlog_partitions_that_learn_one_model_go_in_the_order_of_their_r
 
 def test_predictions_that_wait_for_the_models_have_others_append_what_they_joined(spec):
     one, other = runner_of(spec), runner_of(spec)
-    one.host.tasks = {0: one, 1: other}
+    one.host.tasks, hurried = {0: one, 1: other}, []
+    one.replica = types.SimpleNamespace(hurry=lambda: hurried.append(True))
     one.shared.behind._learning = types.SimpleNamespace(most_at_once=10, copies=1, lags=lambda n: n > 0)
     one.add(FEATURES, Fetched(batch(0, 10), epoch=2))
     other.shared._joined, other.shared._due = [object()], 1e9
     one.awake = other.awake = False
     assert one.release().n == 0
+    assert hurried
     assert other.awake
     assert other.shared.due == 0.0
     assert not one.awake

@@ -104,8 +104,10 @@ class Drift:
         x : (n, d) float64, of its PREDICTs in order.
         sizes : where an instance is a bag, how many rows of x each has, (number of PREDICTs,) int64.
         """
-        findings = []
-        places = np.flatnonzero(program.op == PREDICT) if self._features else np.zeros(0, np.int64)
+        findings = list[Finding]()
+        if not self._features:
+            return findings
+        places = np.flatnonzero(program.op == PREDICT)
         for j, (name, signal) in self._features.items():
             there = np.flatnonzero(np.isfinite(x[:, j]))
             whose = there if sizes is None else np.repeat(np.arange(len(sizes)), sizes)[there]

@@ -63,7 +63,8 @@ from riparian.app.partition.join.waiting import (
 )
 from riparian.app.partition.join.waiting_index import WaitingIndex
 from riparian.models.contract import LEARN, PREDICT
-from riparian.models.kernels.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed, put as put_values
+from riparian.models.kernels.frames import BOOLEAN, INTEGER, NUMBER, array_of, framed
+from riparian.models.kernels.frames import put as put_values
 from riparian.models.kernels.kernel import kernel
 
 REPEATED = -1  # the mark of features whose id waits, or that were delivered again

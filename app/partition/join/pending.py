@@ -131,7 +131,8 @@ class Joined(NamedTuple):
     @property
     def repeated(self) -> NDArray[np.bool_]:
         """(n,), whether the id of each feature record waits already, or the record was delivered again."""
-        return self.marks == REPEATED
+        found: NDArray[np.bool_] = self.marks == REPEATED
+        return found
 
 
 class PendingStore:
@@ -213,6 +214,7 @@ class PendingStore:
         self._arrivals: Ints | None = None  # by its operations, once somebody asks
         self._ones, self._each = np.ones(0), np.ones(0, np.int64)  # weights of programs, and sizes of instances
         self._frame: KernelFrame | None = None  # of what the kernel works on, as it was at the last batch
+        self._framed = self._slab  # which it has as bits
         # Records, and bytes of ids, for which there is room, whatever comes. Whatever leaves room is not counted.
         self._spare = self._spare_bytes = 0
         self._no_labels = np.zeros(0)
@@ -425,7 +427,7 @@ class PendingStore:
                 and was.joined is self._joined
                 and was.early_y is self._early_y
                 and was.known is self._known
-                and was.slab.base is self._slab
+                and self._framed is self._slab
             ):
                 return frame.words
         values = StoreValues(
@@ -440,7 +442,7 @@ class PendingStore:
             self._clock,
             self._gaps,
         )
-        self._frame = new_frame(values)
+        self._frame, self._framed = new_frame(values), self._slab
         return self._frame.words
 
     def _reserve(self, n: int, n_bytes: int, n_labels: int, label_bytes: int, mature: int = 0) -> None:

@@ -53,7 +53,7 @@ from riparian.app.partition.mapped import give_back, grown, next_size, zeros
 
 Rows = NDArray[np.int32]
 
-LEAST_ROWS = 1024
+LEAST_ROWS, LEAST_SLOTS = 1024, 256
 HASH_BYTES = 16
 
 
@@ -124,7 +124,7 @@ class WaitingIndex(NamedTuple):
             wanted = max(next_size(self.entries, len(self.entries) + n), LEAST_ROWS)
             index = index._with_rows(min(wanted, most))
         if 4 * used > 3 * len(index.slots):
-            slots = np.zeros(1 << (4 * used // 3).bit_length(), np.int64)
+            slots = np.zeros(max(LEAST_SLOTS, 1 << (4 * used // 3).bit_length()), np.int64)
             rehash(index.slots, slots)
             index = index._replace(slots=slots)
         if at[TAIL] + n > len(index.queue) < 2 * rows:

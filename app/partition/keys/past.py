@@ -260,6 +260,8 @@ class Past(KeyTables):
 
     def hashes(self, features: Features, names: Sequence[str]) -> dict[str, Hashes]:
         """Of each key of these records, (n, 2); 0 of one that is missing. names : of the keys that were read."""
+        if not (self._names or self._labelled):
+            return {}
         read = dict(zip(names, features.keys, strict=True))
         missing = np.zeros((len(features.ids), 2), np.uint64)
         every = dict.fromkeys((*self._names, *self._labelled))

@@ -251,7 +251,10 @@ class Lineup:
         A challenger that is promoted after a label is the champion from the next instance on. All models run the whole
         program whoever that is, so only names change.
         """
-        found, decided, lined, places = list(findings), list[Decided](), [list(self.roles)], list[int]()
+        found, decided = list(findings), list[Decided]()
+        if not decisions:
+            return found, decided
+        lined, places = [list(self.roles)], list[int]()
         for one in decisions:
             name, said, names = one.role.name, self._sentence(one), dict[str, str]()
             if one.promoted:

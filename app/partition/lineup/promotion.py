@@ -94,7 +94,9 @@ class Promotion:
 
     def note(self, decided: Sequence[Decided], program: Program) -> None:
         """What the rule has decided in the program."""
-        predicted = np.flatnonzero(program.op == PREDICT) if decided else np.zeros(0, np.int64)
+        if not decided:
+            return
+        predicted = np.flatnonzero(program.op == PREDICT)
         for one in decided:
             start = int(np.searchsorted(predicted, one.place, side="right"))
             if one.names:

@@ -12,6 +12,7 @@ from the runners when somebody scrapes.
 import os
 import socket
 import time
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -58,13 +59,15 @@ class Series:
         self.latencies: deque[Any] = deque(maxlen=RECENT_STEPS)
         self.delays: deque[Any] = deque(maxlen=RECENT_STEPS)
         self.last_snapshot = time.monotonic()
-        self.steps: list[tuple[Any, Any, int, float]] = []  # latencies, delays, records and seconds of each, to count
+        # Of each, to count: when it ended, ms, times of features, delays, records and seconds.
+        self.steps: list[tuple[float, Any, Any, int, float]] = []
 
     def count(self) -> None:
         """Count the last steps. Many of them cost little more than one."""
         if not self.steps:
             return
-        (latencies, delays, sizes, seconds), self.steps = zip(*self.steps, strict=True), []
+        (ends, times, delays, sizes, seconds), self.steps = zip(*self.steps, strict=True), []
+        latencies = [(end - of_step) / 1000.0 for end, of_step in zip(ends, times, strict=True)]
         # Negative ones: the sender's clock is ahead.
         self.histograms[metric_names.LATENCY].observe_many(np.concatenate(latencies).clip(min=0.0))
         self.histograms[metric_names.WAITED].observe_many(np.concatenate(delays).clip(min=0.0))
@@ -97,10 +100,10 @@ class Metrics:
         """A batch was applied and its predictions were handed to the producer."""
         series = self._of(runner)
         # A restarted worker goes through instances again whose predictions were sent before: they have no latency.
-        fresh = outcome.feature_times[outcome.offsets.searchsorted(runner.sent_offset) :]
-        latency = (time.time() * 1000.0 - fresh) / 1000.0
-        series.steps.append((latency, outcome.waited, len(outcome.ids) + outcome.n_labels, seconds))
-        if len(series.steps) >= MOST_STEPS or series.steps[-1][2] > MANY_RECORDS:
+        fresh = outcome.feature_times[bisect_left(outcome.offsets, runner.sent_offset) :]
+        n = len(outcome.ids) + outcome.n_labels
+        series.steps.append((time.time() * 1000.0, fresh, outcome.waited, n, seconds))
+        if len(series.steps) >= MOST_STEPS or n > MANY_RECORDS:
             series.count()
         if outcome.ignored or outcome.events:
             series.ignored.update(outcome.ignored)

@@ -15,6 +15,7 @@ import contextlib
 import logging
 import math
 import time
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -126,6 +127,7 @@ class PartitionTask(Turns):
         self._roles = {tp: role for role, tp in self.tps.items()}
         topics = {role: getattr(worker.spec.topics, role) for role in learner.learning.reached()}
         self._applied = {role: topic for role, topic in topics.items() if topic is not None}  # all whose records are
+        self._bits = {topic: learner.bits.get(role, 0) for role, topic in self._applied.items()}
         self.epochs: Mapping[TP, int] = {}
         self._early: list[tuple[TP, Fetched]] = []  # came before we were told our epochs
         self.buffers = learner.buffers()
@@ -289,17 +291,16 @@ class PartitionTask(Turns):
         return features.first_time if len(features) else 0
 
     def _holds_back(self) -> bool:
-        """Whether nothing may be predicted or joined now."""
-        if self.replica is not None:
-            end = self.host.inputs.end_offset(self.tps[FEATURES])
-            learning = self.learner.learning
-            learning.backlog = 0 if end is None else max(0, end - self.learner.offsets[FEATURES])
+        """Whether nothing may be predicted or joined before models that others learn, too, have come further."""
+        end = self.host.inputs.end_offset(self.tps[FEATURES])
+        learning = self.learner.learning
+        learning.backlog = 0 if end is None else max(0, end - self.learner.offsets[FEATURES])
         return self.shared.behind.holds_back(self.merge, self._waits_for_others)
 
     def _waits_for_others(self) -> bool:
         """Whether other partitions, which learn the same models, have earlier records: in a backlog they go in turn."""
         features = self.buffers[FEATURES]
-        if self.replica is None or len(features) < self.learner.learning.turn:
+        if len(features) < self.learner.learning.turn:
             return False
         place, tasks = (features.first_time, self.partition), self.host.tasks.values()
         patient = time.monotonic() <= max((task.released_at for task in tasks), default=0.0) + PATIENT_SECONDS
@@ -364,11 +365,15 @@ class PartitionTask(Turns):
         return release if release.pieces else Release(empty, {})
 
     async def sends(self, step: Step) -> None:
-        """Send what came of a step."""
+        """Send what came of a step, and tell of it."""
         self.checkpoints.dirty = True
         await self.send_predictions(step)
-        await self.send_dead_letters(step)
-        await self.hand_on_labels(step)
+        if step.reasons:
+            await self.send_dead_letters(step)
+        if step.outcome.moved:
+            await self.hand_on_labels(step)
+        if step.outcome.joint:  # to the log that all partitions learn
+            await self.shared.keep(step.outcome.joint, self.merge.limit)
         await self.report(step)
 
     def leave_to(self, turn: "asyncio.Task[None]") -> None:
@@ -398,9 +403,9 @@ class PartitionTask(Turns):
         if self.life is not Life.LOST:
             await self._fail(error)
 
-    def has_more(self, release: Release) -> bool:
-        """After a turn that has taken this: whether there may be more that can go now."""
-        return self.waits_for_schema or bool(release.n and self._releases.more)
+    def has_more(self, n: int) -> bool:
+        """After a turn that has taken n records: whether there may be more that can go now."""
+        return self.waits_for_schema or (n > 0 and self._releases.more)
 
     @property
     def waits_for_schema(self) -> bool:
@@ -416,12 +421,11 @@ class PartitionTask(Turns):
         """What may be learned next, with all its schemas known."""
         if self._rest is not None:
             release, self._rest = self._rest, None
-        elif self._holds_back():
+        elif self.replica is not None and self._holds_back():
             # The models have to learn first, or others to go: these wake it, unless none of them does.
             self._releases.due = math.inf if self.shared.behind.lags else time.monotonic() + PATIENT_SECONDS
             if self.shared.behind.lags:
-                if self.replica is not None:
-                    self.replica.hurry()
+                self.replica.hurry()
                 for task in self.host.tasks.values():
                     if task.shared.hasten():
                         task.wake()
@@ -462,16 +466,15 @@ class PartitionTask(Turns):
 
     async def step(self, release: Release) -> Step:
         """Decode, join, predict, learn and encode: in memory. In another thread, where that may take long."""
-        started = time.monotonic()
-        if release.n <= self._brief.most and self.learner.learning.hold():
+        started, n = time.monotonic(), release.n
+        if n <= self._brief.most and self.learner.learning.hold():
             try:
                 made, seconds = self._timed(release)
             finally:
                 self.learner.learning.let_go()
         else:
             made, seconds = await self.host.in_thread(self._timed, release)
-        self._brief.judge(release.n, seconds)
-        self.checkpoints.dirty = True
+        self._brief.judge(n, seconds)
         return Step(*made, started)
 
     async def send_predictions(self, step: Step) -> None:
@@ -492,18 +495,13 @@ class PartitionTask(Turns):
     async def hand_on_labels(self, step: Step) -> None:
         """To the partitions in which their instances wait since before the topics grew."""
         moved, grown = step.outcome.moved, self.learner.grown
-        if not moved or grown is None:
+        if grown is None:
             return
         topic = str(self.host.spec.topics.labels)
         homes = partitions_of([one.by for one in moved], grown[0]).tolist()
         for home, one in zip(homes, moved, strict=True):
             await self.outputs.hand_on(topic, home, *one[1:])
         self.n_moved += len(moved)
-
-    async def append_joined(self, step: Step) -> None:
-        """To the log that all partitions learn, where they learn one model."""
-        if step.outcome.joint:
-            await self.shared.keep(step.outcome.joint, self.merge.limit)
 
     async def report(self, step: Step) -> None:
         """Drift events, answers to commands, and what the step was."""
@@ -533,7 +531,7 @@ class PartitionTask(Turns):
         # What the last worker sent already is in the topics: do not send it again.
         topics, limits, sent = self.host.spec.topics, self.host.limits, self._tail.rejected
         lettered = min(self.sent_offset, sent.get(topics.features, 0))
-        start, first = (int(outcome.offsets.searchsorted(place)) for place in (lettered, self.sent_offset))
+        start, first = bisect_left(outcome.offsets, lettered), bisect_left(outcome.offsets, self.sent_offset)
         room = limits[topics.predictions]
         join = self.learner.codec.join_predictions
         packed = None if join is None else self.learner.pack(outcome, first, room)
@@ -553,11 +551,13 @@ class PartitionTask(Turns):
                 values = join(predictions.values, room)
                 predictions = Sendable([None] * len(values), values, predictions.too_large)
         keys, values, large, traces = predictions
+        batches = self.outputs.build(keys, values, traces)
+        if not (large or any(outcome.rejected.values())):
+            return outcome, batches, [], []
         rejected = {topic: outcome.rejected.get(role, []) for role, topic in self._applied.items()}
         rejected[topics.features] = sorted([*rejected[topics.features], *large], key=lambda one: one.offset)
-        bits = {topic: self.learner.bits.get(role, 0) for role, topic in self._applied.items()}
-        made = letters(self.partition, rejected, sent, limits[topics.deadletters], bits)
-        return outcome, self.outputs.build(keys, values, traces), self.outputs.build(*made[:3]), made.reasons
+        made = letters(self.partition, rejected, sent, limits[topics.deadletters], self._bits)
+        return outcome, batches, self.outputs.build(*made[:3]), made.reasons
 
     # -- now and then ------------------------------------------------------------------------------------------
 

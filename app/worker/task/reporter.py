@@ -111,7 +111,7 @@ class Reporter:
         an event is sent when a prediction behind it is with the broker, or a manifest that is taken behind it (and that
         holds it, in case we die before this): then all that it came from will be as it was.
         """
-        due = [record for record in self._untold if record.number < self._told]
+        due = [record for record in self._untold if record.number < self._told] if self._untold else []
         if not due:
             return
         self._untold = self._untold[len(due) :]
