@@ -9,7 +9,7 @@ models, and what stands beside them, are `app.partition.learning`.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -251,6 +251,23 @@ class PartitionLearner:
         """Decode and apply a release of the merge."""
         return together(self.learning.step(release, self._step))
 
+    def stages(self, release: Release) -> Generator[None, None, Outcome]:
+        """As `step`, in stages: decoding, joining, the models, the outcome. Take no other step before they have ended.
+        One stage, where something may come between the records."""
+        if not self.learning.is_plain(release):
+            return self.step(release)
+        started = time.perf_counter()
+        features, labels = self._decoded_in_order(release)
+        seconds = time.perf_counter() - started
+        yield
+        batch = self._joined(features, labels, release, seconds)
+        yield
+        started = time.perf_counter()
+        ran = self.learning.run(batch.features, batch.joined, batch.draws)
+        seconds = time.perf_counter() - started
+        yield
+        return self.finish(batch._replace(started=time.perf_counter() - seconds), ran)
+
     def _step(self, release: Release) -> list[Outcome]:
         return [self._run(self.join(release))]
 
@@ -270,6 +287,10 @@ class PartitionLearner:
     def join(self, release: Release) -> "JoinedBatch":
         """Decode a release, and join it: nothing of it is predicted or learned yet."""
         started = time.perf_counter()
+        features, labels = self._decoded_in_order(release)
+        return self._joined(features, labels, release, time.perf_counter() - started)
+
+    def _decoded_in_order(self, release: Release) -> tuple[Features, Labels]:
         classes = self.decoder.classes
         known = None if classes is None else classes.state()
         features, labels = self._decoded(release)
@@ -286,7 +307,7 @@ class PartitionLearner:
             for run in release.runs():
                 self._decoded(run)
             features, labels = self._decoded(release)
-        return self._joined(features, labels, release, time.perf_counter() - started)
+        return features, labels
 
     def _decoded(self, release: Release) -> tuple[Features, Labels]:
         return self.decoder.features(release.pieces[FEATURES].raw), self.decoder.labels(release.piece(LABELS).raw)

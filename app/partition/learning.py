@@ -187,6 +187,10 @@ class Learning:
         """Take the parts of a release, by `step`, each when the models are what they have to be before it."""
         raise NotImplementedError
 
+    def is_plain(self, release: Release) -> bool:
+        """Whether a step is of the release alone, and nothing that others share changes meanwhile."""
+        return False
+
     def fit(self) -> None:
         """Have room for what was decoded."""
         raise NotImplementedError
@@ -379,9 +383,13 @@ class OwnLearning(Learning):
             )
         super()._begin_keys(arrays, kind)
 
+    def is_plain(self, release: Release) -> bool:
+        """Whether no command waits."""
+        return not self._commands and not len(release.piece(CONTROL).offsets)
+
     def step(self, release: Release, step: Step) -> list[Outcome]:
         """With commands, each right before the next instance that is predicted."""
-        if not self._commands and not len(release.piece(CONTROL).offsets):
+        if self.is_plain(release):
             return step(release)
         rest, commands, come = release.without(CONTROL)
         whole, outcomes = release.pieces[FEATURES], list[Outcome]()

@@ -4,7 +4,8 @@ The way of a record stands here. What came is added to the buffers of its partit
 added, a *round* begins: each partition that has something to do takes its turn, and while turns are taken, the next
 round's records come. So a step takes more records as load rises, and costs less for each. Nothing in a round waits. A
 turn that has to (a schema, the broker, a step in a thread) is left to itself, its partition is passed over until it is
-done, and takes its next turn then. An error ends its own partition alone.
+done, and takes its next turn then. An error ends its own partition alone. Those that need not wait take each stage of
+a turn one after the other, before any of them takes the next one (`eagerly`).
 """
 
 import math
@@ -17,7 +18,7 @@ from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.faust_client.fetches import Fetch, Fetched
 from riparian.app.worker.shared.joint_turns import JointTurns
 from riparian.app.worker.task.partition_task import PartitionTask
-from riparian.app.worker.task.turns import Turn
+from riparian.app.worker.task.turns import IN_STEP, Turn, Turns
 
 
 def install(worker: WorkerContext, tasks: "Tasks") -> None:
@@ -45,7 +46,9 @@ async def turn(task: PartitionTask) -> bool:
     release = task.release()  # merged, and its schemas known
     n = release.n
     if n:
+        await IN_STEP
         step = await task.step(release)  # decoded, joined, predicted and learned: in memory
+        await IN_STEP
         await task.sends(step)
     elif task.waits_for_schema:
         await task.schemas()
@@ -82,8 +85,7 @@ class Tasks(dict[int, PartitionTask]):
                 due = min(due, task.due)
             elif task.running and not task.busy:
                 ready.append(task)
-        for task in sorted(ready, key=lambda task: task.next_time):
-            task.begin(turn)
+        Turns.begin(sorted(ready, key=lambda task: task.next_time), turn)
         if due < math.inf:
             self._worker.fetches.ask_at(due)
 

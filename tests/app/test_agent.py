@@ -12,7 +12,7 @@ from faust.types import TP
 from riparian.app.worker import agent
 from riparian.app.worker.faust_client.fetches import Fetches
 from riparian.app.worker.task.partition_task import IDLE_SECONDS
-from riparian.app.worker.task.turns import Life, Turns, eagerly
+from riparian.app.worker.task.turns import IN_STEP, Life, Turns, eagerly
 from tests.broker.harness import engine_of, stream_file
 
 
@@ -241,7 +241,7 @@ def test_what_waits_goes_on_in_a_task_with_what_it_waited_for():
             except asyncio.CancelledError:
                 taken.append("cancelled")
 
-        task, error = eagerly(work()), KafkaError("refused")
+        (task,), error = eagerly(work()), KafkaError("refused")
         assert taken == ["begun"]
         await settle()
         answers[0].set_result("answer")
@@ -255,6 +255,41 @@ def test_what_waits_goes_on_in_a_task_with_what_it_waited_for():
     asyncio.run(run())
 
 
+def test_those_that_need_not_wait_come_to_each_place_before_any_goes_on():
+    """One that waits goes on by itself, and does not wait for the others; nor does one that fails."""
+
+    async def run():
+        taken = []
+
+        async def work(name, waits=False, fails=False):
+            for stage in range(3):
+                taken.append(f"{name}{stage}")
+                if stage == 1 and waits:
+                    await asyncio.sleep(0)
+                if stage == 1 and fails:
+                    raise ValueError(name)
+                await IN_STEP
+
+        first, second = eagerly(work("a"), work("b"))
+        assert first is second is None
+        assert taken == ["a0", "b0", "a1", "b1", "a2", "b2"]
+        taken.clear()
+        (left, none) = eagerly(work("a", waits=True), work("b"))
+        assert none is None
+        assert taken == ["a0", "b0", "a1", "b1", "b2"]
+        await left
+        assert taken[-1] == "a2"
+        taken.clear()
+        with pytest.raises(ValueError, match="a"):
+            eagerly(work("a", fails=True), work("b"))
+        assert taken == ["a0", "b0", "a1", "b1", "b2"]
+        taken.clear()
+        await work("a")  # nobody runs it with others
+        assert taken == ["a0", "a1", "a2"]
+
+    asyncio.run(run())
+
+
 def test_two_may_wait_for_one_answer():
     async def run():
         taken, answer = [], asyncio.get_running_loop().create_future()
@@ -262,7 +297,7 @@ def test_two_may_wait_for_one_answer():
         async def work():
             taken.append(await answer)
 
-        tasks = [eagerly(work()), asyncio.create_task(work()), eagerly(work())]
+        tasks = [*eagerly(work()), asyncio.create_task(work()), *eagerly(work())]
         await settle()
         answer.set_result("answer")
         await asyncio.gather(*tasks)
@@ -281,7 +316,7 @@ def test_what_is_cancelled_before_it_goes_on_ends():
             finally:
                 ended.append(True)
 
-        task = eagerly(work())
+        (task,) = eagerly(work())
         task.cancel()
         await settle()
         assert task.cancelled()

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
+from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, Release
 from riparian.app.stream_file.spec import build
 from riparian.topics.records import RawBatch
 
@@ -70,6 +71,16 @@ def records(seed: int, n: int, bags: bool = False) -> tuple[RawBatch, RawBatch]:
     )
 
 
+def in_stages(learner: PartitionLearner, release: Release) -> Outcome:
+    """A step, each stage by itself."""
+    stages = learner.stages(release)
+    while True:
+        try:
+            next(stages)
+        except StopIteration as end:
+            return end.value
+
+
 def fold(features: RawBatch, labels: RawBatch, limit: int, restart_every: int = 0, stream=STREAM):
     """Fold both topics in steps of at most `limit`; every so often, into a new learner restored from a cut."""
     spec = build(stream, "test")
@@ -79,7 +90,8 @@ def fold(features: RawBatch, labels: RawBatch, limit: int, restart_every: int = 
     merge.buffers["labels"].add(labels)
     made, rejected, steps = [], [], 0
     while merge.n_waiting:
-        outcome = learner.step(merge.release(EVERYTHING))
+        release = merge.release(EVERYTHING)
+        outcome = in_stages(learner, release) if steps % 2 else learner.step(release)
         width = {role: p.shape[1] for role, p in outcome.p.items()}
         for i, id_ in enumerate(outcome.ids):
             p = {role: [v for v in outcome.p[role][i].tolist() if v] for role in width}

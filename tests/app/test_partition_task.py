@@ -450,7 +450,7 @@ def test_a_step_that_could_not_be_sent_is_in_no_checkpoint(spec):
         return False
 
     async def run() -> None:
-        runner.begin(step)
+        runner.begin([runner], step)
         while not ended:
             await asyncio.sleep(0)
         runner.outputs.stop = nothing

@@ -2,7 +2,7 @@
 
 import asyncio
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from enum import Enum, auto
 from typing import Any
 
@@ -28,6 +28,23 @@ class Life(Enum):
     LOST = auto()
     CLOSED = auto()
 
+
+class _InStep:
+    """Awaited in a turn: partitions that take turns in a round come here before any of them goes on.
+
+    A stage of a step that many partitions take one after the other finds its code in the processor's caches, and a step
+    takes two thirds of the time. Where it is not run `eagerly`, nothing waits.
+    """
+
+    def __init__(self) -> None:
+        self.driven = False
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if self.driven:
+            yield self
+
+
+IN_STEP = _InStep()
 
 Turn = Callable[[Any], Awaitable[bool]]  # of a task; whether there is more
 
@@ -73,9 +90,12 @@ class Turns:
         self._end = error
         self.wake()
 
-    def begin(self, turn: Turn) -> None:
-        """Take turns until there is nothing to do, or until one of them has to wait: then that goes on by itself."""
-        self._turns = eagerly(self._take(turn))
+    @staticmethod
+    def begin(tasks: "Sequence[Turns]", turn: Turn) -> None:
+        """Have tasks take turns until there is nothing to do, or until one of them has to wait: then that goes on by
+        itself."""
+        for task, left in zip(tasks, eagerly(*(task._take(turn) for task in tasks)), strict=True):
+            task._turns = left
 
     async def _take(self, turn: Turn) -> None:
         try:
@@ -125,16 +145,40 @@ class Brief:
             self.most = min(self.most, n // 2)
 
 
-def eagerly(coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
-    """Run a coroutine now, and what is left of it, from where it waits first, in a task; None where nothing is.
+def eagerly(*coroutines: Coroutine[Any, Any, None]) -> list[asyncio.Task[None] | None]:
+    """Run coroutines now, all of them to the next `IN_STEP` before any goes on from there; and what is left of each,
+    from where it waits first, in a task; None where nothing is.
 
-    Until then `asyncio.current_task` is that of the caller, who gets what is raised; so a timeout that begins before
-    the first wait would cancel the caller.
+    Until then `asyncio.current_task` is that of the caller, who gets what is raised, once all have come as far as they
+    can; so a timeout that begins before the first wait would cancel the caller.
     """
+    left: list[asyncio.Task[None] | None] = [None] * len(coroutines)
+    going, raised = list(enumerate(coroutines)), list[BaseException]()
+    IN_STEP.driven = True
     try:
-        waits_for = coroutine.send(None)
-    except StopIteration:
-        return None
+        while going:
+            stage, going = going, []
+            for i, coroutine in stage:
+                try:
+                    waits_for = coroutine.send(None)
+                except StopIteration:
+                    continue
+                except BaseException as error:
+                    raised.append(error)
+                    continue
+                if waits_for is IN_STEP:
+                    going.append((i, coroutine))
+                else:
+                    left[i] = _left(coroutine, waits_for)
+    finally:
+        IN_STEP.driven = False
+    if raised:
+        raise raised[0]
+    return left
+
+
+def _left(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> asyncio.Task[None]:
+    """What is left of a coroutine, from where it waits."""
     if asyncio.isfuture(waits_for):
         waits_for._asyncio_future_blocking = False  # the mark of `await`, which the task sets when it begins to wait
     task = asyncio.create_task(_rest(coroutine, waits_for))
