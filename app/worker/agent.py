@@ -85,7 +85,8 @@ class Tasks(dict[int, PartitionTask]):
                 due = min(due, task.due)
             elif task.running and not task.busy:
                 ready.append(task)
-        Turns.begin(sorted(ready, key=lambda task: task.next_time), turn)
+        ready.sort(key=lambda task: task.next_time)
+        Turns.begin(ready, turn)
         if due < math.inf:
             self._worker.fetches.ask_at(due)
 

@@ -94,8 +94,14 @@ class Turns:
     def begin(tasks: "Sequence[Turns]", turn: Turn) -> None:
         """Have tasks take turns until there is nothing to do, or until one of them has to wait: then that goes on by
         itself."""
+        raised: BaseException | None = None
         for task, left in zip(tasks, eagerly(*(task._take(turn) for task in tasks)), strict=True):
-            task._turns = left
+            if isinstance(left, BaseException):
+                raised = left
+            else:
+                task._turns = left
+        if raised is not None:
+            raise raised
 
     async def _take(self, turn: Turn) -> None:
         try:
@@ -145,15 +151,15 @@ class Brief:
             self.most = min(self.most, n // 2)
 
 
-def eagerly(*coroutines: Coroutine[Any, Any, None]) -> list[asyncio.Task[None] | None]:
-    """Run coroutines now, all of them to the next `IN_STEP` before any goes on from there; and what is left of each,
-    from where it waits first, in a task; None where nothing is.
+def eagerly(*coroutines: Coroutine[Any, Any, None]) -> list[asyncio.Task[None] | BaseException | None]:
+    """Run coroutines now, all of them to the next `IN_STEP` before any goes on from there. Returns what is left of
+    each, from where it waits first, in a task; None where nothing is; or what it raised.
 
-    Until then `asyncio.current_task` is that of the caller, who gets what is raised, once all have come as far as they
-    can; so a timeout that begins before the first wait would cancel the caller.
+    Until then `asyncio.current_task` is that of the caller; so a timeout that begins before the first wait would cancel
+    the caller.
     """
-    left: list[asyncio.Task[None] | None] = [None] * len(coroutines)
-    going, raised = list(enumerate(coroutines)), list[BaseException]()
+    left: list[asyncio.Task[None] | BaseException | None] = [None] * len(coroutines)
+    going = list(enumerate(coroutines))
     IN_STEP.driven = True
     try:
         while going:
@@ -164,7 +170,7 @@ def eagerly(*coroutines: Coroutine[Any, Any, None]) -> list[asyncio.Task[None] |
                 except StopIteration:
                     continue
                 except BaseException as error:
-                    raised.append(error)
+                    left[i] = error
                     continue
                 if waits_for is IN_STEP:
                     going.append((i, coroutine))
@@ -172,8 +178,6 @@ def eagerly(*coroutines: Coroutine[Any, Any, None]) -> list[asyncio.Task[None] |
                     left[i] = _left(coroutine, waits_for)
     finally:
         IN_STEP.driven = False
-    if raised:
-        raise raised[0]
     return left
 
 
