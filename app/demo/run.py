@@ -29,7 +29,9 @@ from riparian.app.demo import view as demo_view
 from riparian.app.errors import BrokerError, RiparianError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker.supervisor import Supervised
+from riparian.app.stream_file.sections.models import AUTO
 from riparian.app.stream_file.spec import Spec, load
+from riparian.topics.names import CHAMPION
 
 TEMPLATE = Path(__file__).with_name("data") / "payments.yaml"
 N_ROWS, SEED = 150_000, 1
@@ -55,6 +57,11 @@ class DemoPlan(NamedTuple):
     spec: Spec
     rows: int
     port: int
+
+    @property
+    def auto(self) -> str | None:
+        """Name of the learner that `auto` is here; None where the stream file names another champion."""
+        return self.spec.models()[CHAMPION][0] if self.spec.champion.model == AUTO else None
 
     @property
     def metrics_url(self) -> str:
@@ -238,7 +245,7 @@ def stream(plan: DemoPlan, worker: Process, show: Show) -> None:
                 process.check(may_end=True)
             obeyed = all(command.ended for command in ends[1:])
             try:
-                figures = demo_view.scrape(plan.metrics_url)
+                figures = demo_view.scrape(plan.metrics_url, plan.auto)
             except (OSError, ValueError) as error:
                 raise BrokerError(f"the worker does not answer at {plan.metrics_url} ({error})") from error
             said = None

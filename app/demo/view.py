@@ -22,7 +22,6 @@ CLASS, WINDOW = "fraud", 5000  # as the stream file has them
 COURSE = 50  # characters of a course
 BARS = "▁▂▃▄▅▆▇█"
 PATTERNS = ("dear payments by stolen cards", "all payments at some terminals", "tiny payments by stolen cards")
-AUTO_IS = "opinion-pool"  # what `auto` stands for in the demo's stream file
 
 
 class ModelFigures(NamedTuple):
@@ -44,14 +43,14 @@ class WorkerFigures(NamedTuple):
     models: tuple[ModelFigures, ...]
 
 
-def scrape(url: str) -> WorkerFigures:
-    """Read `/metrics`. OSError where nothing answers."""
+def scrape(url: str, auto: str | None) -> WorkerFigures:
+    """Read `/metrics`. auto : as `parse` takes it. OSError where nothing answers."""
     with urllib.request.urlopen(url, timeout=5.0) as answer:
-        return parse(answer.read().decode())
+        return parse(answer.read().decode(), auto)
 
 
-def parse(text: str) -> WorkerFigures:
-    """Figures from an exposition."""
+def parse(text: str, auto: str | None) -> WorkerFigures:
+    """Figures from an exposition. auto : name of the learner that is called `auto` in the stream file, if any is."""
     samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
     by_name: dict[str, list[tuple[dict[str, str], float]]] = {}
     for sample in samples:
@@ -76,7 +75,7 @@ def parse(text: str) -> WorkerFigures:
     models = tuple(
         ModelFigures(
             role=labels["model"],
-            learner=AUTO if labels["learner"] == AUTO_IS else labels["learner"],
+            learner=AUTO if labels["learner"] == auto else labels["learner"],
             recall=of(names.OF_CLASS["recall"], model=labels["model"], **asked),
         )
         for labels, _ in by_name.get(names.MODEL, ())

@@ -24,6 +24,7 @@ from riparian.app.demo.view import (
     table,
 )
 from riparian.app.errors import RiparianError
+from riparian.app.stream_file.spec import load, loads
 
 EXPOSITION = """
 riparian_instances_total{stream="s",partition="0"} 70
@@ -44,14 +45,14 @@ riparian_prediction_latency_seconds_bucket{stream="s",partition="0",le="+Inf"} 1
 
 
 def test_an_exposition_becomes_figures() -> None:
-    found = parse(EXPOSITION.lstrip())
+    found = parse(EXPOSITION.lstrip(), "opinion-pool")
     assert (found.instances, found.learned) == (100, 80)
     assert found.models == (
         ModelFigures("champion", "hoeffding-tree", 0.75),
         ModelFigures("nb", "naive-bayes", None),
     )
     assert found.latency == pytest.approx((0.01, 0.0198))
-    assert all(map(math.isnan, parse("").latency))
+    assert all(map(math.isnan, parse("", None).latency))
 
 
 def test_a_quantile_is_within_its_bucket() -> None:
@@ -106,7 +107,7 @@ def test_a_story_has_courses_events_and_a_summary() -> None:
 def test_a_line_and_a_table_say_it() -> None:
     from rich.console import Console
 
-    found, story = parse(EXPOSITION.lstrip()), Story(200, [100])
+    found, story = parse(EXPOSITION.lstrip(), "opinion-pool"), Story(200, [100])
     story.note(found)
     assert line(found, story) == (
         "100 of 200 predicted (0/s), 80 learned: recall champion hoeffding-tree 75%, nb naive-bayes –"
@@ -119,7 +120,7 @@ def test_a_line_and_a_table_say_it() -> None:
 
 
 def test_figures_before_anything_has_happened() -> None:
-    nothing, story = parse(""), Story(10, [])
+    nothing, story = parse("", None), Story(10, [])
     story.note(nothing)
     assert nothing.models == ()
     assert "0 of 10 predicted" in line(nothing, story)
@@ -134,7 +135,7 @@ def test_durations(seconds: float, text: str) -> None:
 
 def test_nothing_listens() -> None:
     with pytest.raises(OSError):
-        demo_view.scrape("http://127.0.0.1:1/metrics")
+        demo_view.scrape("http://127.0.0.1:1/metrics", None)
 
 
 class FakeProcess:
@@ -156,7 +157,7 @@ def test_the_tree_is_frozen_once_it_is_a_challenger_again(promoted_at: int, monk
     given: list[tuple[str, str, int]] = []
     looks = iter(range(0, 150_001, 750))
 
-    def look(_: str) -> WorkerFigures:
+    def look(*_: object) -> WorkerFigures:
         at = next(looks)
         tree, auto = ("tree", "hoeffding-tree", None), ("champion", "opinion-pool", None)
         if given and at < promoted_at:
@@ -167,7 +168,7 @@ def test_the_tree_is_frozen_once_it_is_a_challenger_again(promoted_at: int, monk
     monkeypatch.setattr(run, "replay_process", lambda _: FakeProcess())
     monkeypatch.setattr(run.demo_view, "scrape", look)
     monkeypatch.setattr(run.time, "sleep", lambda _: None)
-    plan: Any = SimpleNamespace(rows=150_000, metrics_url="")
+    plan: Any = SimpleNamespace(rows=150_000, metrics_url="", auto=None)
     worker: Any = FakeProcess()
     run.stream(plan, worker, lambda *_: None)
     frozen = [("freeze", "tree", max(37_500, promoted_at))] if promoted_at < 150_000 else []
@@ -209,3 +210,12 @@ def test_a_worker_that_compiles_is_waited_for_longer_and_the_line_passed_on(monk
     with pytest.raises(RiparianError, match=r"not ready, although it runs.*worker\.log"):
         run.until_ready(silent, "", said.append)
     assert len(said) == 1
+
+
+def test_only_what_is_auto_in_the_stream_file_is_called_so() -> None:
+    spec = load(run.TEMPLATE)
+    plan: Any = run.DemoPlan(Path(), None, run.TEMPLATE, spec, 1, 1)  # type: ignore[arg-type]
+    assert plan.auto == spec.models()["champion"][0]
+    tree = loads(run.TEMPLATE.read_text().replace("challengers:", "champion: naive-bayes\nchallengers:"))
+    assert plan._replace(spec=tree).auto is None
+    assert "auto" not in {model.learner for model in parse(EXPOSITION.lstrip(), None).models}
