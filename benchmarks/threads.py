@@ -1,14 +1,14 @@
-"""The gain from a second thread: the same ensemble with one thread and with two, in one process.
+"""What more cores gain: the same learner on one core and on all that there are, in one process.
 
-    python -m benchmarks.threads [--models bagging,arf] [--streams agrawal,rbf,led,fried] [--step 4000] [--seconds 4]
-                                 [--learn]
+    python -m benchmarks.threads [--models tree,arf,auto] [--streams agrawal,rbf] [--step 8000] [--seconds 10]
+                                 [--cores 2] [--learn]
 
-Both learn the same programs of test-then-train, --step instances each as a worker or `riparian evaluate` cut them, in
-turn: one, two; two, one; ... With --learn they learn only, as a replica does (`learning: shared`). Wall clock of each
-program, since that is what threads are for, so two cores must be free. If other programs run as well, put `chrt -r 1`
-before it (root): otherwise a thread that has work waits some milliseconds for theirs to leave a core. The first quarter
-of the time is growth and is left out. The ratio is one's time over two's, the median of the pairs, with its quartiles;
-CPU is what two threads took together, against one. Predictions must be the same bits.
+Both learn the same programs of test-then-train, --step instances each as a worker cuts them in a backlog, in turn: one,
+all; all, one; ... With --learn they learn only, as a replica does (`learning: shared`). Wall clock of each program,
+since that is what threads are for, so the cores must be free. If other programs run as well, put `chrt -r 1` before it
+(root): otherwise a thread that has work waits some milliseconds for theirs to leave a core. The first quarter of the
+time is growth and is left out. The ratio is one's time over that of all, the median of the pairs, with its quartiles;
+CPU is what all took together, against one. Predictions must be the same bits.
 """
 
 import argparse
@@ -22,11 +22,14 @@ from benchmarks.peers import STREAMS, chosen
 from benchmarks.record import write
 from benchmarks.tables import test_then_train
 from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
+from riparian.models.kernels.threads import CREW, n_cores
 from riparian.models.registry import create
 from riparian.models.streams import EndlessStream
 
 # Name -> model of the registry, parameters.
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "tree": ("hoeffding-tree", {}),
+    "auto": ("auto", {}),
     "bagging": ("online-bagging", {}),
     "leveraging": ("leveraging-bagging", {}),
     "smooth-boost": ("smooth-boost", {}),
@@ -37,17 +40,18 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "sdf-100": ("streaming-decision-forest", {"n_trees": 100, "batch_size": 100}),
     "mondrian": ("mondrian-forest", {}),
 }
-VALUES = ("bagging", "arf", "srp", "mondrian")  # that do regression, too
+VALUES = ("auto", "bagging", "arf", "srp", "mondrian")  # that do regression, too
 
 
 class Pair(NamedTuple):
-    """Wall-clock and CPU seconds of one program, by one thread and by several."""
+    """Wall-clock and CPU seconds of one program, on one core and on several."""
 
     wall: tuple[float, float]
     cpu: tuple[float, float]
 
 
-def timed(learner: Learner, program: Program, x: Floats, out: Floats) -> tuple[float, float]:
+def timed(cores: int, learner: Learner, program: Program, x: Floats, out: Floats) -> tuple[float, float]:
+    CREW.n = cores
     wall, cpu = time.perf_counter(), time.process_time()
     learner.run(program, x, out)
     return time.perf_counter() - wall, time.process_time() - cpu
@@ -59,12 +63,12 @@ def measure(
     source: EndlessStream,
     step: int,
     seconds: float,
-    threads: int,
+    cores: int,
     only: bool = False,
 ) -> Any:
     """Pairs of programs until `seconds` of running are over. only : learn, and predict to compare."""
     schema = Schema(source.n_values, source.n_classes or 1, "classification" if source.n_classes else "regression")
-    learners = [create(model, schema, seed=1, **{"threads": n}, **parameters) for n in (1, threads)]
+    learners = [create(model, schema, seed=1, **parameters) for _ in range(2)]
     outs = [np.zeros((step, schema.n_outputs)) for _ in learners]
     for learner in learners:
         learner.warm_up()
@@ -78,13 +82,13 @@ def measure(
             program = Program(*(one[learns] for one in program))
         took: list[tuple[float, float]] = [(0.0, 0.0)] * 2
         for k in (0, 1) if turn % 2 == 0 else (1, 0):
-            took[k] = timed(learners[k], program, stream.x, outs[k])
+            took[k] = timed((1, cores)[k], learners[k], program, stream.x, outs[k])
         if only:
             ask = Program(*(one[program.op == LEARN] for one in program))._replace(op=np.full(step, PREDICT, np.int8))
             for learner, out in zip(learners, outs, strict=True):
                 learner.run(ask, stream.x, out)
         if outs[0].tobytes() != outs[1].tobytes():
-            raise SystemExit(f"{model}: {threads} threads gave other predictions than one")
+            raise SystemExit(f"{model}: {cores} cores gave other predictions than one")
         (one, one_cpu), (two, two_cpu) = took
         pairs.append(Pair((one, two), (one_cpu, two_cpu)))
         spent += one + two
@@ -102,11 +106,11 @@ def summary(pairs: list[Pair], step: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", default=",".join(MODELS), help=f"of {', '.join(MODELS)}")
-    parser.add_argument("--streams", default="agrawal,rbf,led,fried", help=f"of {', '.join(STREAMS)}")
-    parser.add_argument("--step", type=int, default=4000, help="instances a program")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of running, each model and stream")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--models", default="tree,arf,auto", help=f"of {', '.join(MODELS)}")
+    parser.add_argument("--streams", default="agrawal,rbf", help=f"of {', '.join(STREAMS)}")
+    parser.add_argument("--step", type=int, default=8000, help="instances a program")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of running, each model and stream")
+    parser.add_argument("--cores", type=int, default=n_cores())
     parser.add_argument("--learn", action="store_true", help="learn without predicting")
     options = parser.parse_args()
     models, streams = chosen(parser, options.models, MODELS), chosen(parser, options.streams, STREAMS)
@@ -117,7 +121,7 @@ def main() -> None:
             source = STREAMS[kind].source(1)
             if source.n_classes == 0 and name not in VALUES:
                 continue
-            pairs = measure(*MODELS[name], source, options.step, options.seconds, options.threads, options.learn)
+            pairs = measure(*MODELS[name], source, options.step, options.seconds, options.cores, options.learn)
             report[f"{name}, {kind}"] = found = summary(pairs, options.step)
             print(
                 f"{name:16}{kind:9}{found['one'] / 1e3:8.1f}{found['two'] / 1e3:8.1f}{found['ratio']:8.2f}"

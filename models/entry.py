@@ -21,6 +21,9 @@ ANOMALY = "anomaly"
 TASKS = (CLASSIFICATION, REGRESSION, MULTI_INSTANCE, ANOMALY)
 VALUES = (REGRESSION, ANOMALY)  # whose predictions are one number, and labels too
 
+# Parameters of learners that states of older versions have -> why there are none.
+RETIRED = {"threads": "steps are shared out among all cores where that pays"}
+
 WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -113,11 +116,23 @@ def checked(owner: str, parameters: Sequence[Parameter], given: Mapping[str, Any
     result = {parameter.name: parameter.default for parameter in parameters}
     for key, value in given.items():
         if key not in known:
+            if key in RETIRED:
+                raise ValueError(f"{owner} has no parameter {key!r} any more: {RETIRED[key]}, remove it")
             if not known:
                 raise ValueError(f"{owner} has no parameter {key!r}: it takes none, remove it")
             raise ValueError(f"{owner} has no parameter {key!r}: {suggest(str(key), known)}")
         result[key] = _convert(owner, known[key], value)
     return result
+
+
+def without_retired(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters that a state has, without those of older versions, nor of a pool's members."""
+    found = {key: value for key, value in parameters.items() if key not in RETIRED}
+    if isinstance(members := found.get("members"), Mapping):
+        found["members"] = {
+            name: without_retired(one) if isinstance(one, Mapping) else one for name, one in members.items()
+        }
+    return found
 
 
 def signature(parameters: Sequence[Parameter]) -> Signature:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from riparian.app.compiling import end_with_parent, watch
 from riparian.app.errors import RiparianError
+from riparian.models.kernels.threads import CREW, n_cores
 
 LOOK_SECONDS = 0.2  # time between two looks at the progress, s
 
@@ -48,7 +49,7 @@ class Pool:
         done, compiling = context.Value("q", 0), context.Value("q", 0)
         self._callbacks = ((done, on_progress), (compiling, on_compiling))
         self._others = set(multiprocessing.active_children())
-        self._executor = ProcessPoolExecutor(jobs, context, _begin, (done, compiling))
+        self._executor = ProcessPoolExecutor(jobs, context, _begin, (done, compiling, jobs))
 
     def __enter__(self) -> "Pool":
         return self
@@ -91,9 +92,10 @@ def _add(counter: Any, n: int) -> None:
         counter.value += n
 
 
-def _begin(done: Any, compiling: Any) -> None:
+def _begin(done: Any, compiling: Any, jobs: int) -> None:
     global _done
     _done = done
+    CREW.n = max(1, n_cores() // jobs)  # the other processes have the other cores
     watch(partial(_add, compiling))
     threading.Thread(target=end_with_parent, daemon=True).start()
 

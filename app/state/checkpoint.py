@@ -29,6 +29,7 @@ from riparian.app.errors import StateError
 from riparian.app.partition import mapped
 from riparian.app.partition.state import Snapshot
 from riparian.models.adapter import signature
+from riparian.models.entry import without_retired
 from riparian.topics.names import INPUTS, state_field
 from riparian.topics.records import DriftRecord
 
@@ -439,7 +440,17 @@ def decode_manifest(data: bytes, trusted: bool = False) -> Manifest:
     for field in (*offsets, "n_instances", "n_labels"):
         if type(meta.get(field)) is not int or not 0 <= meta[field] < MOST:
             raise _no_manifest()
+    if isinstance(models := meta.get("models"), Mapping):
+        manifest.meta["models"] = {role: _current(model) for role, model in models.items()}
     return manifest
+
+
+def _current(model: Any) -> Any:
+    """A model of a state, without parameters of older versions. What a state says is data: whether it is a model is
+    seen where it is used."""
+    if isinstance(model, Sequence) and len(model) == 2 and isinstance(model[1], Mapping):
+        return [model[0], without_retired(model[1])]
+    return model
 
 
 def _no_manifest() -> StateError:

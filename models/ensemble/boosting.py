@@ -16,7 +16,7 @@ from riparian.models.ensemble.members import LEARNED, Ensemble
 from riparian.models.hoeffding.hoeffding_tree import HoeffdingTree
 from riparian.models.kernels.draws import key
 from riparian.models.kernels.kernel import kernel
-from riparian.models.kernels.threads import pass_on
+from riparian.models.kernels.threads import CREW, pass_on
 
 BOOST = 2  # what draws are for
 # On several threads, chunks of a program for each, and fewest operations of one: the more chunks, the sooner all have
@@ -55,12 +55,14 @@ class Boosting(Ensemble):
         return HoeffdingTree(self.schema, seed=serial, **self._tree)
 
     def _prepare(self) -> None:
+        self._let_fly(1)
+        self._keys = [key(self.seed, serial, BOOST) for serial in self._serials.tolist()]
+
+    def _let_fly(self, n_flights: int) -> None:
+        """Room for so many chunks on their way."""
         n = len(self._members)
-        threads = self._parameters["threads"]
-        n_flights = 1 if threads == 1 else 2 * threads
         self._length = length_of_chunks(n_flights * n, n_flights * self.schema.n_features, self.schema.n_outputs)
         self._flights = [Flight(self.schema, n, self._length) for _ in range(n_flights)]
-        self._keys = [key(self.seed, serial, BOOST) for serial in self._serials.tolist()]
 
     @abstractmethod
     def _first(self, flight: Flight, n: int) -> None:
@@ -71,9 +73,11 @@ class Boosting(Ensemble):
         """After the member in `slot` has run and errors are known: what the next one sees."""
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
-        n, n_members, n_flights = len(program.op), len(self._members), len(self._flights)
-        threads = max(1, min(self._parameters["threads"], n // LEAST_FLIGHT))
-        length = self._length
+        n, n_members = len(program.op), len(self._members)
+        threads = min(CREW.n, n_members, n // LEAST_FLIGHT) if self._parts.worth(n) else 1
+        if threads > 1 and 2 * threads > len(self._flights):
+            self._let_fly(2 * threads)
+        n_flights, length = len(self._flights), self._length
         if threads > 1:
             length = min(length, max(LEAST_FLIGHT, -(-n // (ROUNDS * threads))))
 
@@ -88,12 +92,16 @@ class Boosting(Ensemble):
                 combine(op, row, flight.chunk.source, flight.planes, flight.factors, out)
 
         n_chunks, n_stages = -(-n // length), n_members + 2
+
+        def one_by_one() -> None:
+            for number in range(n_chunks):
+                for stage in range(n_stages):
+                    stage_of(number, stage)
+
         if threads > 1:
             pass_on(threads, n_chunks, n_stages, n_flights, stage_of)
-            return
-        for number in range(n_chunks):
-            for stage in range(n_stages):
-                stage_of(number, stage)
+        else:
+            self._parts.alone(n, one_by_one)
 
     def _enter(self, flight: Flight, program: Program, slab: Floats) -> None:
         """Make the next chunk ready for the first member."""

@@ -6,9 +6,6 @@ from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
 from riparian.models.hoeffding import entries as hoeffding
 
 N_MODELS = Parameter("n_models", int, 10, 1, 1000, text="members")
-THREADS = Parameter(
-    "threads", int, 1, 1, 64, text="threads that run members; same results, sooner where cores are idle"
-)
 VOTE = Parameter(
     "vote",
     str,
@@ -19,14 +16,13 @@ VOTE = Parameter(
 RATE = Parameter("rate", float, 6.0, 1e-3, 100.0, text="mean of the Poisson draws that weigh labels")
 # Of the trees, under their own names.
 TREE = next(entry.parameters for entry in hoeffding.ENTRIES if entry.name == "hoeffding-tree")
-FREE = ("n_models", "threads")  # members come and go, threads change no bit
+FREE = ("n_models",)  # members come and go
 
 
 def _watched(warning_delta: float, drift_delta: float, share: float, **tree: Any) -> tuple[Parameter, ...]:
     """Of forests whose trees are watched. tree : other defaults of the trees than a single one has."""
     return (
         N_MODELS,
-        THREADS,
         VOTE._replace(default="weighted"),
         Parameter(
             "max_features", str, "share", choices=("share", "sqrt", "all"), text="features looked at, at least two"
@@ -45,7 +41,7 @@ ONLINE_BAGGING = Entry(
     name="online-bagging",
     cls="riparian.models.ensemble.online_bagging:OnlineBagging",
     tasks=(CLASSIFICATION, REGRESSION),
-    parameters=(N_MODELS, THREADS, VOTE, *TREE),
+    parameters=(N_MODELS, VOTE, *TREE),
     free=FREE,
     paper="N. C. Oza and S. Russell: Online bagging and boosting. AISTATS 2001.",
     text="Hoeffding trees, each over an online bootstrap sample; the mean of their predictions.",
@@ -87,7 +83,6 @@ LEVERAGING_BAGGING = Entry(
     tasks=(CLASSIFICATION,),
     parameters=(
         N_MODELS,
-        THREADS,
         VOTE,
         RATE,
         Parameter("drift_delta", float, 0.002, 1e-300, 1.0, text="confidence of ADWIN that errors have risen"),
@@ -103,7 +98,6 @@ SMOOTH_BOOST = Entry(
     tasks=(CLASSIFICATION,),
     parameters=(
         N_MODELS,
-        THREADS,
         VOTE,
         Parameter("gamma", float, 0.1, 0.0, 0.999, text="advantage over guessing that a tree is trusted to have"),
         *TREE,
@@ -119,7 +113,6 @@ ONLINE_BOOSTING = Entry(
     tasks=(CLASSIFICATION,),
     parameters=(
         N_MODELS,
-        THREADS,
         Parameter("poisson", bool, True, text="a tree learns a label as often as a draw gives, not with its weight"),
         *TREE,
     ),

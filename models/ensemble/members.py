@@ -39,13 +39,10 @@ from riparian.models.ensemble.chunks import (
 from riparian.models.ensemble.entries import TREE
 from riparian.models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
 from riparian.models.explanation.description import moved
-from riparian.models.kernels.threads import share
+from riparian.models.kernels.threads import Parts
 from riparian.models.layout import StateLayout
 from riparian.models.observers.gaussians import check_growth
 from riparian.models.restoring import restore
-
-# Operations of a chunk: trees run fewer sooner than they are handed over, and with a third of the processor time.
-WORTH_A_THREAD = 256
 
 # Places in `numbers`.
 LEARNED, NEXT_SERIAL = range(2)
@@ -69,8 +66,8 @@ class EnsembleMember(Protocol):
 class Ensemble(Learner):
     """Base class of ensembles of members.
 
-    Subclasses name an entry of models.ensemble.entries, which holds their parameters: "n_models", "threads", "vote" if
-    users choose it, and their own. They implement `_new_member`, and `_run_member` where a member does not run the
+    Subclasses name an entry of models.ensemble.entries, which holds their parameters: "n_models", "vote" if users
+    choose it, and their own. They implement `_new_member`, and `_run_member` where a member does not run the
     program as it comes, or `run` where members depend on each other.
     """
 
@@ -86,6 +83,7 @@ class Ensemble(Learner):
         self._vote = VOTES[self._parameters.get("vote", self.VOTE)]
         self._numbers = np.zeros(2, np.int64)
         self._members: list[Any] = []
+        self._parts = Parts()
         self._longest = LEAST  # operations of the programs so far: of longer ones chunks need no room
         self._serials = np.zeros(0, np.int64)
         self._quality = np.zeros((0, self.N_QUALITY))
@@ -135,11 +133,9 @@ class Ensemble(Learner):
 
     def _run_chunk(self, chunk: Chunk) -> None:
         """Fill the planes and factors of all members."""
-        n_members = len(self._members)
-        if len(chunk.program.op) < WORTH_A_THREAD:
-            self._run_slots(0, n_members, chunk)
-        else:
-            share(self._parameters["threads"], n_members, lambda slot: self._run_slots(slot, slot + 1, chunk))
+        self._parts.run(
+            len(chunk.program.op), len(self._members), lambda first, last: self._run_slots(first, last, chunk)
+        )
 
     def _run_slots(self, first: int, last: int, chunk: Chunk) -> None:
         """Fill the planes and factors of some members. What there is to do besides running them is done for all of them

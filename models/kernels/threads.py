@@ -1,16 +1,24 @@
-"""Threads that learners of a process share: their kernels release the GIL."""
+"""Threads of a process, as many as it has cores, that run parts of learners' steps: kernels release the GIL.
+
+A step is shared out where its parts take long enough, by what they have taken so far (`Parts`), and by whoever calls
+and the threads of the one `CREW`, which never are more at work than there are cores. Nobody sets any of this.
+"""
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cached_property
 from itertools import chain
 from math import ceil
 from pathlib import Path
 from threading import Condition
+from time import perf_counter, thread_time
 
-WORTH_A_THREAD = 64  # operations of a program: fewer are run sooner than handed over
+# Operations and seconds of a step: less is run sooner than handed over, and with less processor time. Seconds that a
+# thread takes at once: for less, threads wait for each other, between kernels, longer than these take.
+LEAST, WORTH, PIECE = 16, 2500e-6, 500e-6
+FADING = 0.25  # weight of a step in what the next is taken to take
 
 
 def n_cores() -> int:
@@ -51,37 +59,207 @@ def quota(root: Path, own: Path) -> float | None:
     return min(found, default=None)
 
 
-def share(threads: int, n: int, run: Callable[[int], None]) -> None:
-    """Call run(0) … run(n - 1), once each, on so many threads, of which this is one: each thread begins with a part of
-    the numbers that is the same each time, since what it left in its cache belongs to them, and then helps the others.
-    Raises what a call raised, after all of them."""
-    threads = max(1, min(threads, n))
-    if threads == 1:
-        for i in range(n):
-            run(i)
-        return
-    left = dict.fromkeys(range(n), True)
+class _Job:
+    """Parts of a step. above : the job whose part was divided into these."""
 
-    def work(thread: int) -> None:
-        first = thread * n // threads
-        for i in chain(range(first, n), range(first)):
-            if left.pop(i, False):  # one thread at a time, under the GIL
-                run(i)
+    def __init__(
+        self, order: Sequence[int], run: Callable[[int], None], spread: bool, above: "_Job | None", lock: threading.Lock
+    ) -> None:
+        self.order, self.run, self.spread, self.above = order, run, spread, above
+        self.left = dict.fromkeys(order, True)
+        self.running = 0
+        self.failure: BaseException | None = None
+        self.changed = Condition(lock)
+        self._taking: dict[int, Iterator[int]] = {}
 
-    helpers = [_pool(threads).submit(work, thread) for thread in range(1, threads)]
-    try:
-        work(0)
-    finally:
-        begun = [helper for helper in helpers if not helper.cancel()]
-        wait(begun)
-    for helper in begun:
-        helper.result()
+    def take(self, share: float) -> int:
+        """A part that nobody has taken. share : of the order, where this thread begins."""
+        first = int(share * len(self.order)) if self.spread else 0
+        if first not in self._taking:
+            self._taking[first] = chain(self.order[first:], self.order[:first])
+        return next(part for part in self._taking[first] if self.left.pop(part, False))
+
+    def above_it(self) -> Iterator["_Job"]:
+        above = self.above
+        while above is not None:
+            yield above
+            above = above.above
+
+
+class Crew:
+    """Threads that help each other.
+
+    Whoever shares something out runs parts of it, and so do helpers while fewer than `n` threads are at work, whoever
+    has called them: partitions of a worker that learn at the same time do not want more cores than there are. A part
+    may be shared out again. Who waits for others' parts runs what these have shared out, and nothing else: so no thread
+    waits for one that waits for it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards all below, and all of the jobs
+        self._idle = Condition(self._lock)
+        self._jobs: list[_Job] = []  # with parts that nobody has taken, the oldest first
+        self._at_work = self._helpers = self._free = 0
+        self._here = threading.local()
+
+    @cached_property
+    def n(self) -> int:
+        """Threads at work at a time, those that share out among them."""
+        return n_cores()
+
+    def share(self, order: Sequence[int], run: Callable[[int], None], spread: bool = True) -> None:
+        """Call run(part) for each part of `order`, once. Raises what a call raised, after all that had begun.
+
+        spread : a thread begins at a place of the order that is the same each time, since what it left in its cache
+        belongs to it, and then helps the others. Otherwise all take the next one, so the longest ought to be the first.
+        """
+        if self.n == 1 or len(order) < 2:
+            for part in order:
+                run(part)
+            return
+        above = getattr(self._here, "job", None)
+        job = _Job(order, run, spread, above, self._lock)
+        with self._lock:
+            self._at_work += above is None
+            self._jobs.append(job)
+            self._call(len(order) - 1)
+            for waits in job.above_it():
+                waits.changed.notify()
+            while job.left or job.running:
+                if job.left:
+                    self._run(job, 0.0)
+                elif below := [one for one in self._jobs if job in one.above_it()]:
+                    self._run(below[0], 0.5)
+                else:
+                    self._at_work -= 1
+                    self._call(1)
+                    job.changed.wait()
+                    self._at_work += 1
+            self._at_work -= above is None
+            self._call(1)
+        if job.failure is not None:
+            raise job.failure
+
+    def _run(self, job: _Job, share: float) -> None:
+        """A part of a job that has one, without the lock."""
+        part = job.take(share)
+        if not job.left:
+            self._jobs.remove(job)
+        job.running += 1
+        before, self._here.job = getattr(self._here, "job", None), job
+        self._lock.release()
+        try:
+            job.run(part)
+        except BaseException as failure:
+            job.failure = failure
+        finally:
+            self._lock.acquire()
+            self._here.job = before
+            job.running -= 1
+        if job.failure is not None and job.left:
+            job.left.clear()
+            self._jobs.remove(job)
+        if not (job.left or job.running):
+            job.changed.notify()
+
+    def _call(self, most: int) -> None:
+        """Helpers, where there is something to do, and fewer are at work than may be."""
+        wanted = min(most, self.n - self._at_work) if self._jobs else 0
+        if wanted > 0:
+            self._idle.notify(wanted)
+        for _ in range(min(wanted - self._free, self.n - 1 - self._helpers)):
+            self._helpers += 1
+            name = f"members-{self._helpers}"
+            threading.Thread(target=self._help, args=(self._helpers / self.n,), name=name, daemon=True).start()
+
+    def _help(self, share: float) -> None:
+        with self._lock:
+            while True:
+                if self._jobs and self._at_work < self.n:
+                    self._at_work += 1
+                    self._run(self._jobs[0], share)
+                    self._at_work -= 1
+                else:
+                    self._free += 1
+                    self._idle.wait()
+                    self._free -= 1
+
+
+CREW = Crew()
+
+
+class Parts:
+    """What the parts of a learner's steps have taken so far, and so whether and how the next step is shared out.
+
+    No state: which thread runs a part changes no bit. even : whether parts take about as long as each other.
+    """
+
+    def __init__(self, even: bool = True) -> None:
+        self._even = even
+        self._each: list[float] = []  # seconds an operation
+        self._all = 0.0
+
+    def worth(self, n_ops: int) -> bool:
+        """Whether a step of so many operations is shared out."""
+        return CREW.n > 1 and n_ops >= LEAST and n_ops * self._all >= WORTH
+
+    def run(self, n_ops: int, n_parts: int, run: Callable[[int, int], None]) -> None:
+        """Call run(first, last) for parts 0 .. n_parts - 1: for all at once, or for some after the other, on several
+        threads where that pays."""
+        if n_parts > 1 and self.worth(n_ops):
+            self._share(n_ops, n_parts, run)
+        else:
+            self.alone(n_ops, lambda: run(0, n_parts))
+
+    def alone(self, n_ops: int, run: Callable[[], None]) -> None:
+        """Call `run`, and note what it takes."""
+        if n_ops < LEAST or CREW.n == 1:
+            run()
+            return
+        began = perf_counter()  # a look at the clock of the thread takes fifteen times as long
+        run()
+        # Whoever had to wait for a core has taken longer by the clock: it counts as twice as long at most.
+        self._all = _faded(self._all, (perf_counter() - began) / n_ops)
+
+    def _share(self, n_ops: int, n_parts: int, run: Callable[[int, int], None]) -> None:
+        if not self._even:
+            self._each = (self._each + [0.0] * n_parts)[:n_parts]
+        pieces, took = self._pieces(n_ops, n_parts), list[float]()
+
+        def timed(piece: int) -> None:
+            for first, last in pieces[piece]:
+                began = thread_time()
+                run(first, last)
+                took.append((thread_time() - began) / n_ops)
+                if not self._even:
+                    self._each[first] = _faded(self._each[first], took[-1])
+
+        CREW.share(range(len(pieces)), timed, self._even)
+        self._all = _faded(self._all, sum(took))
+
+    def _pieces(self, n_ops: int, n_parts: int) -> list[list[tuple[int, int]]]:
+        """Parts that a thread takes together, as ranges: so many that they are worth it. Where parts are not even, the
+        longest come first."""
+        if self._even:
+            k = max(2, min(n_parts, int(n_ops * self._all / PIECE)))
+            return [[(n_parts * i // k, n_parts * (i + 1) // k)] for i in range(k)]
+        pieces, took = list[list[tuple[int, int]]](), PIECE
+        for part in sorted(range(n_parts), key=self._each.__getitem__, reverse=True):
+            if took >= PIECE or self._each[part] == 0.0:
+                pieces, took = [*pieces, []], 0.0
+            pieces[-1].append((part, part + 1))
+            took += n_ops * self._each[part]
+        return pieces
+
+
+def _faded(before: float, now: float) -> float:
+    return before + FADING * (min(now, 2.0 * before) - before) if before > 0.0 else now
 
 
 def pass_on(threads: int, n: int, n_stages: int, under_way: int, run: Callable[[int, int], None]) -> None:
     """Call run(item, stage) for stages 0 … n_stages - 1 of items 0 … n - 1, once each: a stage of an item after its
-    stage before, and after the same stage of the item before. As `share`: each thread has a part of the stages, and
-    takes others' where none of its own is ready. under_way : most items that are begun and not ended, >= 1."""
+    stage before, and after the same stage of the item before. As `Crew.share`: each thread has a part of the stages,
+    and takes others' where none of its own is ready. under_way : most items that are begun and not ended, >= 1."""
     behind, running = [0] * n, [False] * n  # stages that an item has behind it; whether it is in one
     oldest, failed = 0, False  # item that has not ended; whether a call raised
     changed = Condition()
@@ -120,10 +298,4 @@ def pass_on(threads: int, n: int, n_stages: int, under_way: int, run: Callable[[
                 while oldest < n and behind[oldest] == n_stages:
                     oldest += 1
 
-    share(threads, threads, work)
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    """Threads of this process, made at the first call."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="members")
+    CREW.share(range(threads), work)

@@ -30,7 +30,6 @@ MONDRIAN_FOREST = Entry(
         ),
         Parameter("vote_power", int, 4, 0, 64, text="of its faded mean probability of labels, a tree's vote"),
         Parameter("aggregation", bool, True, text="all prunings of a tree predict, or its leaves"),
-        Parameter("threads", int, 1, 1, 1024, text="that share the trees; changes nothing but the time"),
     ),
     paper=(
         "J. Mourtada, S. Gaïffas and E. Scornet: AMF: Aggregated Mondrian forests for online learning. JRSS B 2021."

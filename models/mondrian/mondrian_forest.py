@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import LARGEST_TARGET, PREDICT, Floats, Learner, Program, Schema
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import seeded
-from riparian.models.kernels.threads import WORTH_A_THREAD, share
+from riparian.models.kernels.threads import Parts
 from riparian.models.layout import StateLayout
 from riparian.models.mondrian.description import describe
 from riparian.models.mondrian.entries import MONDRIAN_FOREST
@@ -75,7 +75,7 @@ class MondrianForest(Learner):
     Krichevsky-Trofimov estimator for two classes. `split_below` asks before the instance is learned; as in the papers,
     with 1 only nodes of one class are not split, and with `vote_power` 0 trees vote alike, as regression trees always
     do; labels fade by .999 a label. Without `aggregation` it is a Mondrian forest of Lakshminarayanan et al.
-    (classification), or the mean of the leaf (regression). Two threads take half of the time.
+    (classification), or the mean of the leaf (regression).
 
     Notes
     -----
@@ -107,6 +107,7 @@ class MondrianForest(Learner):
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
         self._set()
+        self._parts = Parts()
         self._trees = self._room(min(LEAST_ROOM, allowed(self._settings, 1)), columns_of(1))
 
     def _room(self, capacity: int, columns: int) -> MondrianTrees:
@@ -162,15 +163,12 @@ class MondrianForest(Learner):
 
     def _run_trees(self, piece: Program, slab: Floats, planes: Floats, at: NDArray[np.int64]) -> None:
         """Every tree from at[tree] to the end of the piece, or to where it has no room. Mutates trees, planes, at."""
-        threads, m = self._parameters["threads"], self._parameters["n_trees"]
-        if threads == 1 or len(piece.op) < WORTH_A_THREAD:  # a call takes as long as a tree for an instance or two
-            _run(*piece, slab, self._trees, self._settings, 0, m, at, planes)
-            return
+        m = self._parameters["n_trees"]
 
-        def one(tree: int) -> None:
-            _run(*piece, slab, self._trees, self._settings, tree, tree + 1, at, planes)
+        def run(first: int, last: int) -> None:
+            _run(*piece, slab, self._trees, self._settings, first, last, at, planes)
 
-        share(threads, m, one)
+        self._parts.run(len(piece.op) - int(at.min()), m, run)
 
     @property
     def most_nodes(self) -> int:

@@ -58,9 +58,7 @@ OPINION_POOL = Entry(
             0.1,
             text="a member with less than this share of all weight rests, but for trials; 0: none does",
         ),
-        Parameter("threads", int, 1, 1, 64, text="threads that run members; same results"),
     ),
-    free=("threads",),
     check="riparian.models.opinion_pool.members:check",
     parts="riparian.models.opinion_pool.members",
     paper="R. L. Winkler: The consensus of subjective probability distributions. Management Science 15, 1968; M. "

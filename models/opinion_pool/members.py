@@ -124,7 +124,7 @@ def memo_places(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> di
 def exchanged(task: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """What becomes of the members of a pool whose members are others now, in words. None where none goes on, or where
     something else differs that its arrays depend on."""
-    if any(was.get(key) != value for key, value in now.items() if key not in ("members", "threads")):
+    if any(was.get(key) != value for key, value in now.items() if key != "members"):
         return None
     found = going_on(task, was, now)
     stay, begun = ([name for name, at in found.items() if (at is None) == new] for new in (False, True))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from riparian.models.explanation.description import moved
 from riparian.models.kernels.cache import one_part
-from riparian.models.kernels.threads import WORTH_A_THREAD, share
+from riparian.models.kernels.threads import Parts
 from riparian.models.layout import StateLayout
 from riparian.models.opinion_pool import entries
 from riparian.models.opinion_pool.blocks import use
@@ -96,6 +96,7 @@ class OpinionPool(Learner):
         self._weights_of_blocks, self._block = np.zeros((3, m)), np.zeros(5)
         self._repeats = np.array([member.repeats for member in self._members.values()])
         self._resting = Resting(m, 0.0 if self._rule == LEADER else self._parameters["rest_below"])
+        self._parts = Parts(even=False)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -192,7 +193,11 @@ class OpinionPool(Learner):
             if memos:
                 keep(self._row, self._kind, self._source, n_ops, votes, n_classes == 0, memos[j])
 
-        share(self._parameters["threads"] if n_ops >= WORTH_A_THREAD else 1, len(learners), run_one)
+        def run_some(first: int, last: int) -> None:
+            for j in range(first, last):
+                run_one(j)
+
+        self._parts.run(n_ops, len(learners), run_some)
         for j in np.flatnonzero(self._repeats)[::-1]:
             votes = self._planes[j, :n_rows, 0]
             self._last[:n_rows] = np.where(np.isnan(votes) & ~self._loaded[:n_rows], np.inf, votes)

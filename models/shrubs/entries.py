@@ -47,7 +47,6 @@ SHRUB_ENSEMBLE = Entry(
         Parameter(
             "weighting", str, "learned", choices=("learned", "equal"), text="by gradient, or the newest trees alike"
         ),
-        Parameter("threads", int, 1, 1, 8, text="that share the windows; the results are the same"),
     ),
     paper="S. Buschjäger, S. Hess and K. Morik: Shrub ensembles for online classification. AAAI 2022.",
     text="Small trees grown on a sliding window, kept by weights that are learned. Follows drift at once.",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Learner, Program, Schema
 from riparian.models.joined import joined
-from riparian.models.kernels.threads import WORTH_A_THREAD, share
+from riparian.models.kernels.threads import Parts
 from riparian.models.layout import StateLayout
 from riparian.models.observers.gaussians import check_growth
 from riparian.models.shrubs.blend import Blend, blend_votes, even
@@ -122,6 +122,7 @@ class ShrubEnsemble(Learner):
             for k in range(p["n_windows"])
         ]
         self._blend = even(p["n_windows"])
+        self._parts = Parts(even=False)
 
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         n, n_windows = len(program.op), len(self._windows)
@@ -134,12 +135,12 @@ class ShrubEnsemble(Learner):
             now = slice(at, at + PIECE)
             piece = Program(program.op[now], program.row[now], program.y[now], program.w[now])
             votes = np.zeros((n_windows, len(piece.op), self.schema.n_outputs))
-            one = partial(self._run_window, piece, slab, votes)
-            share(self._parameters["threads"] if len(piece.op) >= WORTH_A_THREAD else 1, n_windows, one)
+            self._parts.run(len(piece.op), n_windows, partial(self._run_windows, piece, slab, votes))
             blend_votes(*piece, votes, out, *self._blend, self._settings.classes, gradient, order, products)
 
-    def _run_window(self, piece: Program, slab: Floats, votes: Floats, k: int) -> None:
-        self._windows[k].run(piece, slab, votes[k], True)
+    def _run_windows(self, piece: Program, slab: Floats, votes: Floats, first: int, last: int) -> None:
+        for k in range(first, last):
+            self._windows[k].run(piece, slab, votes[k], True)
 
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)

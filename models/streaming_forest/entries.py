@@ -60,7 +60,6 @@ STREAMING_DECISION_FOREST = Entry(
             text="one vote a tree, or the mean of their class shares",
         ),
         Parameter("max_nodes", int, 4095, 1, 100_000_000, text="of a tree; at the bound its leaves only count"),
-        Parameter("threads", int, 1, 1, 64, text="threads that run trees; same results"),
     ),
     paper=SDF_PAPER,
     text="Streaming decision trees on random features, the weakest begun anew; a vote.",

@@ -11,7 +11,7 @@ not see each other, so any number of threads gives the same bits: threads are ov
 rows where they vote.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from riparian.models.explanation.description import moved
 from riparian.models.kernels.draws import key
-from riparian.models.kernels.threads import share
+from riparian.models.kernels.threads import Parts
 from riparian.models.layout import Paths, StateLayout
 from riparian.models.observers.gaussians import check_growth
 from riparian.models.streaming_forest.description import depth_of, describe_tree
@@ -47,7 +47,6 @@ FADING = 0.9  # share of the trees' quality that a batch leaves
 FIRST_REPLACED = 3  # batch
 SHARING = 6  # trees from which on to keep the rows of the window in order takes less time than it saves
 LEAST_NODES = 16  # room in a tree
-WORTH_A_THREAD = 4000  # rows, times trees: fewer find their leaves sooner than they are handed over
 
 # Places in `numbers`, and in `quality`.
 LEARNED, NEXT_SERIAL = range(2)
@@ -82,7 +81,7 @@ class StreamingForestState(NamedTuple):
 
 # Of a single tree, what a forest lets its users choose.
 SINGLE = {"n_trees": 1, "max_features": "all", "bootstrap": False, "replaced": "never", "n_replaced": 0}
-SINGLE |= {"vote": "average", "threads": 1}
+SINGLE |= {"vote": "average"}
 
 
 class StreamingDecisionForest(Learner):
@@ -133,7 +132,7 @@ class StreamingDecisionForest(Learner):
         self._batch_size: int = p["batch_size"]
         self._replaced: str = p["replaced"]
         self._n_replaced: int = p["n_replaced"]
-        self._threads: int = p["threads"]
+        self._voting, self._reaching, self._growing = Parts(), Parts(), Parts()
         self._settings = StreamingForestSettings(
             d if p["max_features"] == "all" else int(np.ceil(np.sqrt(d))),
             p["min_split"],
@@ -216,10 +215,6 @@ class StreamingDecisionForest(Learner):
                 self._learn_batch()
         self._predict(rows[n_voted:], slab, out)
 
-    def _each(self, function: Callable[[int, int], None], n: int, threads: int) -> None:
-        """Call function(first, last) for as many ranges of 0 .. n - 1 as there are threads."""
-        share(threads, threads, lambda k: function(n * k // threads, n * (k + 1) // threads))
-
     def _predict(self, rows: NDArray[np.int32], slab: Floats, out: Floats) -> None:
         if not len(rows):
             return
@@ -227,7 +222,7 @@ class StreamingDecisionForest(Learner):
         def vote_on(first: int, last: int) -> None:
             vote(self._forest, self._n_values, slab, rows, first, last, self._settings.majority, out)
 
-        self._each(vote_on, len(rows), self._threads_for(len(rows)))
+        self._voting.run(len(rows), len(rows), vote_on)
 
     def _take_in(self, x: Floats, y: Floats, w: Floats) -> None:
         """Put labels into the ring. x : (n, d), a copy."""
@@ -258,14 +253,17 @@ class StreamingDecisionForest(Learner):
             )  # fmt: skip
 
         def learn(first: int, last: int) -> None:
-            scratch = self._scratch.pop()  # there is one a thread
+            try:
+                scratch = self._scratch.pop()  # there is one a thread
+            except IndexError:
+                scratch = room_to_regrow(*self._shape)
             regrow(
                 self._forest, self._window, self._n_values, new, self._keys[BOOTSTRAP], self._keys[FEATURES], number,
                 self._settings, scratch, first, last,
             )  # fmt: skip
             self._scratch.append(scratch)
 
-        self._each(reach, n_trees, min(self._threads_for(n), n_trees))
+        self._reaching.run(n, n_trees, reach)
         self._quality *= FADING
         self._quality[:, HITS] += self._right
         self._quality[:, WEIGHT] += self._w[new].sum()
@@ -275,12 +273,7 @@ class StreamingDecisionForest(Learner):
                 begun = self._weakest(self._n_replaced).tolist()
                 for tree in begun:
                     self._begin_anew(tree)
-        parts = _parts(n_trees, begun, self._threads)
-        share(self._threads, len(parts), lambda k: learn(*parts[k]))
-
-    def _threads_for(self, n_rows: int) -> int:
-        """Threads that find the leaves of so many rows."""
-        return self._threads if n_rows * len(self._serials) >= WORTH_A_THREAD else 1
+        self._growing.run(n, n_trees, learn)
 
     def _make_room(self) -> None:
         """For as many nodes as a batch can add, in every tree; and scratch.
@@ -295,10 +288,8 @@ class StreamingDecisionForest(Learner):
                 room *= 2
             self._forest = with_room(self._forest, room, self.schema.n_outputs)
             self._scratch = []
-        if not self._scratch:
-            n_codes = max(self.schema.n_values, default=0)
-            shape = (self.schema.n_features, len(self._y), room, self.schema.n_outputs, n_codes)
-            self._scratch = [room_to_regrow(*shape) for _ in range(self._threads)]
+        n_codes = max(self.schema.n_values, default=0)
+        self._shape = self.schema.n_features, len(self._y), room, self.schema.n_outputs, n_codes
 
     # Trees
 
@@ -387,16 +378,3 @@ class StreamingDecisionForest(Learner):
         )
         found = {"n_nodes": int(sizes[:, NODES].sum()), "n_leaves": int(sizes[:, LEAVES].sum()), "depth": depth}
         return found | ({"n_models": len(sizes)} if "n_trees" in self._parameters else {})
-
-
-def _parts(n_trees: int, begun: list[int], threads: int) -> list[tuple[int, int]]:
-    """Ranges of trees that threads grow: first each that is begun anew, which takes as long as many others."""
-    if threads == 1:
-        return [(0, n_trees)]
-    size = -(-n_trees // (4 * threads))
-    parts = [(tree, tree + 1) for tree in begun]
-    first = 0
-    for last in sorted([*begun, n_trees]):
-        parts += [(at, min(at + size, last)) for at in range(first, last, size)]
-        first = last + 1
-    return parts

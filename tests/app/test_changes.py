@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli import cli
-from riparian.app.errors import StateError
+from riparian.app.errors import SpecError, StateError
 from riparian.app.partition.changes import ARITHMETIC, CARRIED, DROPPED, REFUSED, RESTARTED, Changes, reconcile
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
@@ -436,7 +436,32 @@ def test_the_page_lists_the_parameters_that_may_change() -> None:
     assert listed == {name: list(entry.free) for name, entry in REGISTRY.items() if entry.free}
     assert f"The manifest's format version is {checkpoint.VERSION} " in page
     shown = CliRunner().invoke(cli, ["models", "online-bagging"]).output
-    assert "Its state goes on where these change: n_models, threads" in shown
+    assert "Its state goes on where these change: n_models" in shown
+
+
+def test_a_state_whose_models_had_threads_is_read_without() -> None:
+    """Earlier versions wrote the parameter into every state; nothing depends on it."""
+    members = {"forest": {"model": "online-bagging", "n_models": 3}, "tree": "hoeffding-tree"}
+    models = {
+        "champion": ["opinion-pool", {"members": members, "rate": 0.1}],
+        "tree": ["hoeffding-tree", {}],
+        "strange": "no model",
+    }
+    before = {
+        **models,
+        "champion": [
+            "opinion-pool",
+            {"members": {**members, "forest": {**members["forest"], "threads": 2}}, "rate": 0.1, "threads": 4},
+        ],
+    }
+    written = msgspec.structs.replace(stored().manifest, meta={**stored().meta, "models": before})
+    assert checkpoint.decode_manifest(checkpoint.encode_manifest(written)).meta["models"] == models
+
+
+@pytest.mark.parametrize("champion", [{"threads": 2}, {"n_models": 3, "threads": 1}])
+def test_a_stream_file_that_sets_threads_is_told_to_leave_that(champion: dict[str, int]) -> None:
+    with pytest.raises(SpecError, match=r"champion: .* no parameter 'threads' any more: .* where that pays, remove it"):
+        changed(champion={"model": "online-bagging", **champion})
 
 
 def of_before(meta: dict[str, Any]) -> dict[str, Any]:

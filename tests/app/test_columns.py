@@ -19,7 +19,7 @@ from riparian.topics.names import CONTROL
 from riparian.topics.records import RawBatch
 
 TREE = {"model": "hoeffding-tree", "grace_period": 20, "delta": 0.1}
-FOREST = {"model": "adaptive-random-forest", "n_models": 3, "grace_period": 20, "threads": 1}
+FOREST = {"model": "adaptive-random-forest", "n_models": 3, "grace_period": 20}
 C = {"type": "nominal"}
 OLD: dict[str, Any] = {"a": "numeric", "c": C}
 NEW: dict[str, Any] = {"b": "numeric", "c": C, "a": "numeric", "d": "boolean"}

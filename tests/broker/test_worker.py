@@ -36,7 +36,7 @@ def test_a_backlog_is_predicted_and_learned_in_the_order_of_its_timestamps(strea
 
 def test_kill_9_under_live_load_trains_nothing_twice_and_repeats_no_prediction(stream):
     """A tree beside a forest, whose state is many arrays that grow and change a little."""
-    forest = {"model": "adaptive-random-forest", "n_models": 3, "threads": 2}
+    forest = {"model": "adaptive-random-forest", "n_models": 3}
     champion = {**forest, "warning_delta": 0.3, "drift_delta": 0.1}
     kept = {"every": "1s", "segments": ["c"]}
     tree = {"model": "hoeffding-tree", "grace_period": 50}

@@ -74,7 +74,7 @@ class MemberTwin:
 
 
 class EnsembleTwin:
-    def __init__(self, n_values, n_classes, seed, n_models, vote="average", threads=1, **tree):
+    def __init__(self, n_values, n_classes, seed, n_models, vote="average", **tree):
         self.n_values, self.n_classes, self.seed, self.vote, self.tree = n_values, n_classes, seed, vote, tree
         self.learned = self.next_serial = 0
         self.members = [self.fresh() for _ in range(n_models)]

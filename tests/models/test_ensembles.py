@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from riparian.checks import snapshot
-from riparian.models.contract import Program
-from riparian.models.ensemble import boosting, chunks, members
+from riparian.models.ensemble import boosting, chunks
 from riparian.models.ensemble.chunks import HITS, WEIGHT
 from riparian.models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
 from riparian.models.kernels.draws import key, poisson, poisson_from, poisson_table, uniform_at
 from riparian.models.registry import create
 from tests.models import naive_ensembles as naive
+from tests.models.shared_out import share_out
 from tests.models.streams_of_instances import in_pieces, interleave, mixed, played, same
 
 EAGER = {"grace_period": 20, "delta": 0.1, "tie_threshold": 0.4}
@@ -92,26 +92,12 @@ def test_equals_twin(name, more):
         assert np.all(quality[:, 3:] > 0.0)
 
 
-def test_few_operations_are_not_handed_over(monkeypatch):
-    """A live step with labels: a second thread took up to four times the processor time, and longer."""
-    monkeypatch.undo()
-    asked = []
-    monkeypatch.setattr(members, "share", lambda threads, n, run: [asked.append(threads), *map(run, range(n))])
-    stream = mixed(600, seed=2)
-    learner = made("online-bagging", stream, n_models=5, threads=2)
-    program, out = interleave(stream, 5), np.zeros((len(stream.y), 3))
-    few = members.WORTH_A_THREAD - 1
-    for first, last in ((0, few), (few, 2 * few + 1)):
-        learner.run(Program(*(field[first:last] for field in program)), stream.x, out)
-    assert asked == [2]
-
-
 @pytest.mark.parametrize("name", ["online-bagging", "smooth-boost"])
 def test_an_error_in_a_thread_comes_out(name, monkeypatch):
     """And nobody waits for ever for what was to come after it."""
-    monkeypatch.setattr(members, "WORTH_A_THREAD", 1)
+    share_out(monkeypatch, 3)
     stream = mixed(600, seed=2)
-    learner = made(name, stream, n_models=5, threads=3)
+    learner = made(name, stream, n_models=5)
 
     def fail(*_):
         raise MemoryError("no room")

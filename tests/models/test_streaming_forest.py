@@ -50,7 +50,7 @@ def test_equal_to_the_twin(model, parameters):
     program = interleave(Stream(SCHEMA, x, y, weights))
     learner, ours = in_pieces(lambda: create(model, SCHEMA, seed=5, **parameters), program, x)
     shown = learner.parameters() | ({"vote": "average", "max_features": "all"} if model == TREE else {})
-    naive = NaiveForest(N_VALUES, 3, 5, **{name: value for name, value in shown.items() if name != "threads"})
+    naive = NaiveForest(N_VALUES, 3, 5, **shown)
     np.testing.assert_allclose(ours, played(naive, program, x, 3), atol=1e-12)
     state = learner.state()
     assert state.sizes[:, NODES].tolist() == [len(tree.root.nodes()) for tree in naive.trees]

@@ -4,18 +4,26 @@ import threading
 
 import pytest
 
-from riparian.models.kernels.threads import n_cores, pass_on, quota, share
+from riparian.models.kernels import threads as module
+from riparian.models.kernels.threads import CREW, Crew, Parts, n_cores, pass_on, quota
 
 
-@pytest.mark.parametrize(("threads", "n"), [(1, 5), (2, 0), (2, 1), (2, 11), (3, 10), (8, 3)])
-def test_each_number_is_run_once(threads, n):
+def crew_of(n):
+    crew = Crew()
+    crew.n = n
+    return crew
+
+
+@pytest.mark.parametrize("spread", [False, True])
+@pytest.mark.parametrize(("n_threads", "n"), [(1, 5), (2, 0), (2, 1), (2, 11), (3, 10), (8, 3)])
+def test_each_part_is_run_once(n_threads, n, spread):
     found = []
-    share(threads, n, found.append)
+    crew_of(n_threads).share(range(n), found.append, spread)
     assert sorted(found) == list(range(n))
 
 
 def test_a_thread_helps_the_other_when_it_is_done():
-    """Numbers 0 .. 4 are this thread's; it waits in the first one until the others have been run by the helper."""
+    """Parts 0 .. 4 are this thread's; it waits in the first one until the others have been run by the helper."""
     begun, left, ran = threading.Event(), threading.Semaphore(0), {}
 
     def run(i):
@@ -28,15 +36,55 @@ def test_a_thread_helps_the_other_when_it_is_done():
             assert begun.wait(timeout=30)  # or the helper would come to 0 before a slow machine has begun there
             left.release()
 
-    share(2, 10, run)
+    crew_of(2).share(range(10), run)
     assert len(ran) == 10
     assert ran[0] == threading.get_ident()
     assert len({ran[i] for i in range(1, 10)} - {ran[0]}) == 1
 
 
+def test_who_waits_helps_with_what_the_other_has_shared_out():
+    """The helper takes part 1 and divides it; this thread, whose part 0 is done, has to run a part of that."""
+    crew, both, ran = crew_of(2), threading.Barrier(2), []
+
+    def inner(i):
+        both.wait(timeout=30)
+        ran.append((i, threading.get_ident()))
+
+    def run(i):
+        both.wait(timeout=30)
+        if i == 1:
+            crew.share(range(2), inner)
+
+    crew.share(range(2), run)
+    assert sorted(i for i, _ in ran) == [0, 1]
+    assert len({thread for _, thread in ran}) == 2
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_parts_of_parts_from_many_threads_are_all_run(n):
+    """At most as many are at work as callers and cores together, and nobody waits for ever."""
+    crew, lock, found = crew_of(n), threading.Lock(), []
+
+    def leaf(at):
+        with lock:
+            found.append(at)
+
+    def run(*at):
+        crew.share(range(3), lambda i: run(*at, i) if len(at) < 3 else leaf((*at, i)))
+
+    callers = [threading.Thread(target=run, args=(caller,)) for caller in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(timeout=60)
+    assert len(found) == len(set(found)) == 4 * 27
+    assert not crew._jobs
+    assert crew._helpers < n
+
+
 @pytest.mark.parametrize("bad", [0, 5, 9])
 def test_what_a_thread_raises_comes_out_after_all_have_ended(bad):
-    running = []
+    running, crew = [], crew_of(2)
 
     def run(i):
         running.append(i)
@@ -45,14 +93,82 @@ def test_what_a_thread_raises_comes_out_after_all_have_ended(bad):
         running.remove(i)
 
     with pytest.raises(ValueError, match=str(bad)):
-        share(2, 10, run)
+        crew.share(range(10), run)
     assert running == [bad]
+    found = []
+    crew.share(range(10), found.append)
+    assert sorted(found) == list(range(10))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Parts take what is added here; two threads."""
+    now = [100.0]
+    monkeypatch.setattr(module, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(module, "thread_time", lambda: now[0])
+    monkeypatch.setattr(module, "CREW", one_after_the_other := Crew())
+    one_after_the_other.n = 2
+    one_after_the_other.share = lambda order, run, spread: [*map(run, order)]
+    return now
+
+
+def test_steps_are_shared_out_by_what_they_took(clock):
+    """Parts take 300 µs an operation: nobody knows at first, and from then on a step of ten times WORTH is shared."""
+    ran = []
+
+    def run(first, last):
+        ran.append((first, last))
+        clock[0] += 300e-6 * (last - first)
+
+    parts = Parts()
+    parts.run(module.LEAST, 10, run)
+    assert ran == [(0, 10)]
+    assert parts.worth(module.LEAST) == (module.WORTH <= 3e-3)
+    del ran[:]
+    parts.run(module.LEAST, 10, run)
+    n = int(3e-3 / module.PIECE)
+    assert ran == [(10 * i // n, 10 * (i + 1) // n) for i in range(n)]
+    assert not parts.worth(module.LEAST - 1)
+    del ran[:]
+    parts.run(module.LEAST - 1, 10, run)
+    assert ran == [(0, 10)]
+
+
+def test_the_longest_part_comes_first_and_short_ones_go_together(clock):
+    took, ran = [0.1, 5.0, 0.2, 2.0, 0.1], []  # ms
+
+    def run(first, last):
+        assert last == first + 1 or not ran
+        ran.append(first)
+        clock[0] += sum(took[first:last]) * 1e-3
+
+    parts = Parts(even=False)
+    for _ in range(2):  # of the whole, then of each
+        parts.run(100, 5, run)
+    pieces = parts._pieces(100, 5)
+    assert pieces == [[(1, 2)], [(3, 4)], [(2, 3), (0, 1), (4, 5)]]
+    assert sorted(ran[1:]) == [0, 1, 2, 3, 4]
+
+
+def test_who_waited_for_a_core_counts_as_twice_as_long_at_most(clock):
+    parts = Parts()
+    for took in (1e-3, 1.0):
+        parts.alone(100, lambda took=took: clock.__setitem__(0, clock[0] + took))
+    assert parts._all == pytest.approx(1.25e-5)
+
+
+def test_one_core_needs_no_clock(monkeypatch):
+    monkeypatch.setattr(CREW, "n", 1)
+    monkeypatch.setattr(module, "perf_counter", None)
+    ran = []
+    Parts().run(10_000, 3, lambda first, last: ran.append((first, last)))
+    assert ran == [(0, 3)]
 
 
 @pytest.mark.parametrize(
     ("threads", "n", "n_stages", "under_way"), [(1, 3, 4, 1), (2, 0, 3, 4), (2, 7, 5, 1), (3, 9, 12, 4)]
 )
-def test_items_pass_through_their_stages_in_order(threads, n, n_stages, under_way):
+def test_items_pass_through_their_stages_in_order(threads, n, n_stages, under_way, monkeypatch):
     began, ended = [], []
 
     def run(item, stage):
@@ -62,12 +178,15 @@ def test_items_pass_through_their_stages_in_order(threads, n, n_stages, under_wa
         assert len({i for i, _ in began}) - sum(stage == n_stages - 1 for _, stage in ended) <= under_way
         ended.append((item, stage))
 
+    monkeypatch.setattr(CREW, "n", max(2, threads))
     pass_on(threads, n, n_stages, under_way, run)
     assert sorted(ended) == [(item, stage) for item in range(n) for stage in range(n_stages)]
 
 
 @pytest.mark.parametrize("bad", [(0, 0), (2, 1), (4, 3)])
-def test_what_a_stage_raises_comes_out(bad):
+def test_what_a_stage_raises_comes_out(bad, monkeypatch):
+    monkeypatch.setattr(CREW, "n", 2)
+
     def run(item, stage):
         if (item, stage) == bad:
             raise ValueError(item)

@@ -7,17 +7,16 @@ process of those that share the tests.
 import pytest
 
 from riparian.checks import check_any_pieces, check_huge_and_tiny_values, run_check
-from riparian.models.ensemble import boosting, chunks, members
+from riparian.models.ensemble import chunks
 from riparian.models.registry import REGISTRY
-from riparian.models.streaming_forest import streaming_decision_forest as streaming
 from tests.conftest import INTERPRETED
+from tests.models.shared_out import share_out
 
 
 def test_contract(check, name, task, case, monkeypatch):
     if check is check_huge_and_tiny_values and INTERPRETED:
         pytest.skip("Python's math raises where compiled kernels go on with infinity")
-    if check is check_any_pieces:  # rows enough for threads
-        for module, least in ((members, "WORTH_A_THREAD"), (streaming, "WORTH_A_THREAD"), (boosting, "LEAST_FLIGHT")):
-            monkeypatch.setattr(module, least, 50)
+    if check is check_any_pieces:
+        share_out(monkeypatch, 3)
         monkeypatch.setattr(chunks, "MOST", 800)
     run_check(check, REGISTRY[name].load(task), task, case)

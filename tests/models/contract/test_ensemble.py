@@ -6,7 +6,7 @@ from tests.models.contract.checks import test_contract  # noqa: F401
 CASES = {
     "online-bagging": [
         Case({"n_models": 3, "grace_period": 50, "tie_threshold": 0.2, **more}, {"max_nodes": 15})
-        for more in ({}, {"vote": "majority", "threads": 2, "observer": "histogram"})
+        for more in ({}, {"vote": "majority", "observer": "histogram"})
     ],
     "adaptive-random-forest": [
         Case(
@@ -14,7 +14,7 @@ CASES = {
             {"max_nodes": 7, "drift_delta": 0.9, "tie_threshold": 1.0, "rate": 1.0, "n_models": 12},  # soon two trees
             breathes=True,
         )
-        for more in ({}, {"threads": 2, "max_features": "sqrt", "observer": "histogram", "background_trees": False})
+        for more in ({}, {"max_features": "sqrt", "observer": "histogram", "background_trees": False})
     ],
     "streaming-random-patches": [
         Case(
@@ -22,14 +22,14 @@ CASES = {
             {"max_nodes": 7, "drift_delta": 0.9, "tie_threshold": 1.0, "rate": 1.0, "n_models": 12},  # soon two trees
             breathes=True,
         )
-        for more in ({}, {"threads": 2, "training_method": "resampling"})
+        for more in ({}, {"training_method": "resampling"})
     ],
     **{
         name: [Case({"n_models": 3, "grace_period": 50, "tie_threshold": 0.2, **more}, {"max_nodes": 15})]
         for name, more in {
-            "leveraging-bagging": {"threads": 2, "rate": 2.0, "drift_delta": 0.9, "leaf_prediction": "mc"},
-            "smooth-boost": {"threads": 2, "vote": "weighted", "gamma": 0.5},
-            "online-boosting": {"threads": 3, "poisson": False},
+            "leveraging-bagging": {"rate": 2.0, "drift_delta": 0.9, "leaf_prediction": "mc"},
+            "smooth-boost": {"vote": "weighted", "gamma": 0.5},
+            "online-boosting": {"poisson": False},
         }.items()
     },
 }

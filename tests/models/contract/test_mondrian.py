@@ -9,7 +9,7 @@ CASES = {
         for more in (
             {},
             {"split_below": 1.0, "vote_power": 0, "max_bytes": 100_000},
-            {"aggregation": False, "split_pure": True, "step": 0.5, "threads": 2},
+            {"aggregation": False, "split_pure": True, "step": 0.5},
         )
     ],
 }

@@ -11,7 +11,7 @@ CASES = {
     "streaming-decision-forest": [
         Case({"n_trees": 5, "batch_size": 30, **more}, {"max_nodes": 15})
         for more in (
-            {"window": 200, "threads": 2},
+            {"window": 200},
             {"window": 100, "replaced": "never", "vote": "average", "max_features": "all", "bootstrap": True},
         )
     ],
