@@ -49,6 +49,19 @@ from tests.golden.make import (
 
 RECORDED = json.loads(RECORD.read_text(encoding="utf-8"))  # of today's format
 
+SHARED_OUT = {
+    "online-bagging",
+    "adaptive-random-forest",
+    "streaming-random-patches",
+    "leveraging-bagging",
+    "smooth-boost",
+    "online-boosting",
+    "streaming-decision-forest",
+    "shrub-ensemble",
+    "mondrian-forest",
+    "opinion-pool",
+}  # had a parameter `threads`
+
 # Every format version that was ever written, and its cases.
 GOLDEN = [
     (int(path.stem.removeprefix("state-v")), case, digests)
@@ -64,11 +77,12 @@ def test_there_is_a_golden_state_of_every_model_and_task() -> None:
 
 @pytest.fixture(autouse=True)
 def _counted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Digests are of before pools weighed blocks of labels. Of formats 1 and 2, those of pools are of before votes were
-    named after members, when they were counted, before members could rest, before labels were counted by class, and
-    before Newton steps; those of shrubs and soft trees, of before they knew how far targets and errors usually are;
-    those of half-space trees, of before they had a second profile; those of scores, of before they kept probabilities;
-    those of what waits, of before joined ids were remembered, and two more things counted."""
+    """Digests are of when threads were a parameter, and before pools weighed blocks of labels. Of formats 1 and 2,
+    those of pools are of before votes were named after members, when they were counted, before members could rest,
+    before labels were counted by class, and before Newton steps; those of shrubs and soft trees, of before they knew
+    how far targets and errors usually are; those of half-space trees, of before they had a second profile; those of
+    scores, of before they kept probabilities; those of what waits, of before joined ids were remembered, and two more
+    things counted."""
     given = getattr(request.node, "callspec", None)
     version, path = (given.params.get(name) for name in ("version", "path")) if given else (None, None)
     every = PartitionLearner.comparable
@@ -76,7 +90,12 @@ def _counted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     def named(self: PartitionLearner) -> Snapshot:
         found = every(self)
         blocks = ("/weights_of_blocks", "/block")
-        return found._replace(arrays={name: one for name, one in found.arrays.items() if not name.endswith(blocks)})
+        models = {
+            role: (name, {**parameters, "threads": 1} if name in SHARED_OUT else parameters)
+            for role, (name, parameters) in found.meta["models"].items()
+        }
+        arrays = {name: one for name, one in found.arrays.items() if not name.endswith(blocks)}
+        return found._replace(meta={**found.meta, "models": models}, arrays=arrays)
 
     monkeypatch.setattr(PartitionLearner, "comparable", named)
     if version not in (1, 2) and not (path is not None and path.stem.endswith("-v2")):
