@@ -73,11 +73,11 @@ def test_challengers_that_are_named_are_the_only_ones() -> None:
         ([0] * 8, 2, {"max_microseconds": 10}, "soft sums tree shrubs near repeats", None),
         ([0] * 8, 2, {"max_microseconds": 3}, "soft sums tree last bayes", None),
         ([0] * 8, 2, {"max_microseconds": 1}, "", None),
-        ([0] * 16, 10, {}, "bayes sums soft mondrian forest repeats boosted", 10),
+        ([0] * 16, 10, {}, "bayes sums soft mondrian forest repeats near patches", 10),
         ([0] * 16, 10, {"max_microseconds": 25}, "soft sums tree shrubs near gradient last bayes", None),
         ([0] * 16, 10, {"max_microseconds": 10}, "soft sums tree shrubs last bayes", None),
-        ([0] * 16, 26, {}, "sums bayes soft mondrian forest repeats", 10),  # boosted trees need time for each class
-        ([0] * 16, 10, {"max_bytes": 20_000_000}, "bayes sums soft mondrian forest patches shrubs", 10),  # and bytes
+        ([0] * 16, 26, {}, "sums bayes soft mondrian forest near repeats", 5),  # boosted trees need time for each class
+        ([0] * 16, 10, {"max_bytes": 20_000_000}, "bayes sums soft mondrian forest repeats near patches", 10),
         (WIDE, 20, {"max_microseconds": 25}, "soft sums tree last bayes", None),
         (WIDE, 20, {"max_bytes": 10_000_000, "max_microseconds": 5}, "", None),
     ],
@@ -95,6 +95,16 @@ def test_a_budget_decides_who_is_a_member(
         assert found.microseconds <= float(budget.get("max_microseconds", 100))
     smaller = resolve("classification", n_values, n_classes, {**budget, "max_bytes": found.n_bytes - 1})
     assert smaller.n_bytes < found.n_bytes
+
+
+def test_of_many_classes_neighbours_take_the_place_of_boosted_trees_that_take_longer() -> None:
+    def near(n_values: list[int], n_classes: int, budget: float = 100.0) -> Any:
+        found = resolve("classification", n_values, n_classes, {"max_microseconds": budget}).parameters["members"]
+        return found.get("near", {}).get("k"), "boosted" in found
+
+    assert near([0] * 16, 10) == (3, False)
+    assert near([0] * 16, 10, 200.0) == (3, True)
+    assert near([0] * 8, 2) == (None, True)
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
