@@ -143,6 +143,11 @@ class PartitionView:
     moved_at: int = 0
 
 
+def _places(record: PartitionRecord) -> tuple[int, int]:
+    """How far a partition has come."""
+    return record.offset, record.label_offset
+
+
 @dataclass
 class StreamView:
     """Everything that is known of a stream.
@@ -316,24 +321,28 @@ class StreamView:
                 self._note(Event("assigned", record.started, partition, worker=record.worker))
                 before = None
             rates = rates_between(before, record)
-            if record.started == seen.last.started:  # what is as it was then did not move since
-                if (record.offset, record.label_offset) == (seen.last.offset, seen.last.label_offset):
-                    seen.moved_at = min(seen.moved_at, record.time)
-                if record.learned == seen.last.learned and seen.learned_at is not None:
-                    seen.learned_at = min(seen.learned_at, record.time)
+            if _places(record) == _places(seen.last):  # what is as it was then did not move since
+                seen.moved_at = min(seen.moved_at, record.time)
+            if (record.started, record.learned) == (
+                seen.last.started,
+                seen.last.learned,
+            ) and seen.learned_at is not None:
+                seen.learned_at = min(seen.learned_at, record.time)
         elif seen is None or record.started != seen.last.started:
             first = self.partitions[partition] = PartitionView(record, moved_at=record.time)
             if seen is None or record.started > seen.last.started:
                 self._note(Event("assigned", record.started, partition, worker=record.worker))
             begun = record.time if record.learned else None  # as far as is known, until earlier records are read
             first.learned_at = begun if seen is None else seen.learned_at
+            if seen is not None and _places(seen.last) == _places(record):  # another worker, and nothing new
+                first.moved_at = seen.moved_at
             rates = None, None
         else:
             before, seen.before, seen.last = seen.last, seen.last, record
             rates = seen.rate_in, seen.rate_learned = rates_between(before, record)
             if record.learned > before.learned:
                 seen.learned_at = record.time
-            if (record.offset, record.label_offset) != (before.offset, before.label_offset):
+            if _places(record) != _places(before):
                 seen.moved_at = record.time
         figures = {
             "in": rates[0],

@@ -205,8 +205,12 @@ def test_a_page_that_begins_later_learns_from_earlier_records_when_something_mov
             )
     found, _ = told(view, NOW + 501_000)
     assert (found.kind, found.since) == ("quiet", NOW + 60_000)
+    for partition in (0, 1):  # another worker takes them
+        view.take_report(part(partition, NOW + 530_000, waiting=900, learned=900, started=NOW + 529_000))
+    found, _ = told(view, NOW + 531_000)
+    assert (found.kind, found.since) == ("quiet", NOW + 60_000)
     for partition in (0, 1):
-        view.take_report(part(partition, NOW + 560_000, waiting=990, learned=900, offset=990))
+        view.take_report(part(partition, NOW + 560_000, started=NOW + 529_000, waiting=990, learned=900, offset=990))
     found, _ = told(view, NOW + 561_000)
     assert (found.kind, found.since) == ("late", NOW + 60_000)
 
