@@ -87,21 +87,29 @@ def measure(
     return {**found, "cpu_us": None if cpu is None else 1e6 * cpu / found["n"]}
 
 
-def shown(results: dict[int, dict[str, list[dict[str, Any]]]]) -> Table:
-    table = Table("partitions", "", "CPU µs each", "÷ echo's", "p50 ms", "p99 ms", title="At a live rate")
+def rows(results: dict[int, dict[str, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    """Medians over the rounds, of each contestant with so many partitions."""
+    found = []
     for partitions, contestants in results.items():
         floors = [run["cpu_us"] for run in contestants.get("echo", [])]
         for name, runs in contestants.items():
             cpu = [run["cpu_us"] for run in runs]
             known = [one for one in cpu if one is not None]
             ratios = [one / floor for one, floor in zip(cpu, floors, strict=False) if one and floor]
-            table.add_row(
-                str(partitions),
-                TITLES[name.removesuffix(BEFORE)] + (", before" if name.endswith(BEFORE) else ""),
-                f"{statistics.median(known):.0f}" if known else "-",
-                f"{statistics.median(ratios):.1f}" if ratios else "-",
-                *(f"{statistics.median(run[field] for run in runs):.1f}" for field in ("p50", "p99")),
-            )
+            found.append({
+                "partitions": partitions,
+                "": TITLES[name.removesuffix(BEFORE)] + (", before" if name.endswith(BEFORE) else ""),
+                "CPU µs each": f"{statistics.median(known):.0f}" if known else "-",
+                "÷ echo's": f"{statistics.median(ratios):.1f}" if ratios else "-",
+                **{f"{field} ms": f"{statistics.median(run[field] for run in runs):.1f}" for field in ("p50", "p99")},
+            })  # fmt: skip
+    return found
+
+
+def shown(found: list[dict[str, Any]]) -> Table:
+    table = Table(*found[0], title="At a live rate")
+    for row in found:
+        table.add_row(*map(str, row.values()))
     return table
 
 
@@ -155,8 +163,9 @@ def main(
                     except MeasureError as error:
                         raise click.ClickException(str(error)) from None
                     results[n][name].append(run)
-    Console(width=110).print(shown(results))
-    write("live", {"rate": rate, "seconds": seconds, "results": results})
+    found = rows(results)
+    Console(width=110).print(shown(found))
+    write("live", {"rate": rate, "seconds": seconds, "rows": found, "results": results})
 
 
 if __name__ == "__main__":
