@@ -61,7 +61,24 @@ class JoinedProducer:
                 task.cancel()
 
     def drain(self) -> tuple[list[tuple[int, OwnRequest]], bool]:
-        """The next batch of each partition that has none on its way, by broker. And whether one has no leader."""
+        """The next batch of each partition that has none on its way, by broker. And whether one has no leader.
+
+        Nothing of a producer that was given up, or is by what happens here. All that it has queued learns of that: the
+        client's `add_batch` may queue one afterwards.
+        """
+        if (ended := self.waiting._exception) is not None:
+            self.waiting.fail_all(ended)
+            return [], False
+        queued = [batch for batches in self.waiting._batches.values() for batch in batches]
+        try:
+            return self._taken()
+        except Exception as unexpected:
+            self.give_up(unexpected)
+            for batch in queued:  # one may be taken, and not yet among those on their way
+                batch.failure(self.waiting._exception)
+            return [], False
+
+    def _taken(self) -> tuple[list[tuple[int, OwnRequest]], bool]:
         found, unled = self.waiting.drain_by_nodes(self.sender._in_flight, self.sender._muted_partitions)
         requests = []
         for node_id, batches in found.items():
@@ -75,6 +92,11 @@ class JoinedProducer:
         """Nothing of it is on its way any more."""
         self.sender._in_flight.discard(node_id)
         self.sender._muted_partitions.difference_update(request.batches)
+
+    def give_up(self, error: BaseException) -> None:
+        """No producer can go on behind what nobody expects: a batch may be with the broker, or not."""
+        log.error("Unexpected error while sending", exc_info=error)
+        self.waiting.fail_all(KafkaError("Unexpected error during batch delivery"))
 
 
 class Bundles:
@@ -163,7 +185,7 @@ class Bundles:
                     about = [(tp.topic, [told[tp]]) for tp in request.batches if tp in told]
                     handler.handle_response(Answer(answer.API_VERSION, about))
             except Exception as unexpected:
-                _given_up(request, unexpected)
+                request.of.give_up(unexpected)
                 continue
             if handler._to_reenqueue:
                 self._soon(request.of, self._again(node_id, request, handler._to_reenqueue))
@@ -183,17 +205,22 @@ class Bundles:
     async def _again(self, node_id: int, request: OwnRequest, batches: list[Any]) -> None:
         """Put batches first in their queues, after a moment, once it is known where to send them."""
         joined = request.of
-        await asyncio.sleep(joined.sender._retry_backoff)
-        for batch in batches:
-            joined.waiting.reenqueue(batch)
-        await joined.client._maybe_wait_metadata()
-        self._ended(node_id, request)
+        try:
+            await asyncio.sleep(joined.sender._retry_backoff)
+            for batch in batches:
+                if not batch.future.done():  # the producer was given up meanwhile
+                    joined.waiting.reenqueue(batch)
+            await joined.client._maybe_wait_metadata()
+        finally:
+            self._ended(node_id, request)
 
     async def _find_leader(self, joined: JoinedProducer) -> None:
         """Of partitions that have none, as far as the client knows."""
-        await joined.client.force_metadata_update()
-        joined.unled = False
-        self._wake(joined)
+        try:
+            await joined.client.force_metadata_update()
+        finally:
+            joined.unled = False
+            self._wake(joined)
 
 
 def _bundles(waiting: list[OwnRequest]) -> list[list[OwnRequest]]:
@@ -236,9 +263,3 @@ def _failed(handler: Any, error: BaseException) -> None:
             handler._to_reenqueue.append(batch)
         else:
             batch.failure(exception=error)
-
-
-def _given_up(request: OwnRequest, error: BaseException) -> None:
-    """No producer can go on behind what nobody expects: a batch may be with the broker, or not."""
-    log.error("Unexpected error while sending", exc_info=error)
-    request.of.waiting.fail_all(KafkaError("Unexpected error during batch delivery"))

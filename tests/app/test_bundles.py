@@ -109,6 +109,11 @@ async def settle():
         await asyncio.sleep(0)
 
 
+def waits_again():
+    """What waits to be tried again."""
+    return [task for task in asyncio.all_tasks() if task.get_name() == "again"]
+
+
 def run(test):
     """Run a test on a broker of its own."""
     asyncio.run(test(Broker()))
@@ -288,6 +293,115 @@ def test_what_nobody_expects_ends_a_producer():
                 await post(producer, "p", 5)
         await settle()
         assert len(broker.sent) == 1
+
+    run(test)
+
+
+def broken(*_, **__):
+    raise MemoryError("no room for a batch")
+
+
+@pytest.mark.parametrize("step", ["set_producer_state", "drain_ready", "get_data_buffer"])
+def test_a_batch_that_cannot_be_made_ends_its_producer_alone(step):
+    async def test(broker):
+        a, b, c = await broker.producers(3)
+        lost = [await post(a, "p", p) for p in range(3)]
+        others = [await post(b, "q", 0), await post(c, "q", 1)]
+        setattr(a._message_accumulator._batches[TopicPartition("p", 1)][0], step, broken)
+        for future in lost:
+            with pytest.raises(errors.KafkaError, match="Unexpected"):
+                await asyncio.wait_for(future, 10)
+        await asyncio.wait_for(a._message_accumulator.flush(), 10)
+        await until(lambda: broker.sent)
+        assert {p for _, _, topics in broker.sent for p in topics["q"]} == {0, 1}
+        assert all("p" not in topics for _, _, topics in broker.sent)
+        broker.answer(0)
+        await asyncio.gather(*others)
+
+    run(test)
+
+
+def test_what_is_queued_when_its_producer_is_given_up_learns_of_it():
+    """A batch that waits for one before it is queued by the client whatever has happened since."""
+
+    async def test(broker):
+        (a,) = await broker.producers(1)
+        waiting = a._message_accumulator
+        a._sender._in_flight.add(0)
+        first = await post(a, "p", 0)
+        batch = waiting.create_builder()
+        batch.append(timestamp=None, key=None, value=b"v")
+        behind = asyncio.create_task(waiting.add_batch(batch, TopicPartition("p", 0), 1.0))
+        await settle()
+        a._sender._in_flight.clear()
+        second = await post(a, "p", 1)
+        waiting._batches[TopicPartition("p", 1)][0].get_data_buffer = broken
+        for future in (first, second):
+            with pytest.raises(errors.KafkaError, match="Unexpected"):
+                await asyncio.wait_for(future, 10)
+        with pytest.raises(errors.KafkaError, match="Unexpected"):
+            await asyncio.wait_for(await behind, 10)
+        assert broker.sent == []
+
+    run(test)
+
+
+def test_a_producer_that_is_given_up_before_it_sends_holds_up_no_other():
+    async def test(broker):
+        a, b = await broker.producers(2)
+        lost, other = await post(a, "p", 0), await post(b, "p", 1)
+        a._message_accumulator.fail_all(errors.KafkaError("given up"))
+        with pytest.raises(errors.KafkaError, match="given up"):
+            await lost
+        await until(lambda: broker.sent)
+        assert broker.sent == [(1, 0, {"p": {1: (1, 0, [b"v"])}})]
+        broker.answer(0)
+        await other
+
+    run(test)
+
+
+def test_a_producer_that_is_given_up_while_it_waits_to_send_again_ends_its_request():
+    async def test(broker):
+        (a,) = await broker.producers(1)
+        lost = await post(a, "p", 0)
+        await settle()
+        broker.answers[0].set_exception(errors.RequestTimedOutError())
+        await until(waits_again)
+        a._message_accumulator.fail_all(errors.KafkaError("given up"))
+        (again,) = waits_again()
+        await again
+        assert (a._sender._in_flight, a._sender._muted_partitions) == (set(), set())
+        with pytest.raises(errors.KafkaError, match="given up"):
+            await lost
+
+    run(test)
+
+
+@pytest.mark.parametrize("leader", [-1, 0])
+def test_what_is_asked_of_the_cluster_in_vain_holds_up_nothing(leader):
+    """Neither where the leader is looked for nor before a batch is sent again."""
+
+    async def test(broker):
+        tp = TopicPartition("p", 0)
+        broker.leaders[tp] = leader
+        (a,) = await broker.producers(1)
+        asked = []
+
+        def refuse(*_):
+            asked.append(None)
+            broker.leaders[tp] = 0
+            raise errors.KafkaConnectionError
+
+        a.client.force_metadata_update = a.client._maybe_wait_metadata = refuse
+        future = await post(a, "p", 0)
+        await settle()
+        if not leader:
+            broker.answers[0].set_exception(errors.RequestTimedOutError())
+        await until(lambda: asked and not waits_again())
+        await until(lambda: broker.answers and not broker.answers[-1].done())
+        broker.answer(len(broker.answers) - 1)
+        await asyncio.wait_for(future, 10)
 
     run(test)
 
