@@ -13,6 +13,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import TopicPartition
 
+from riparian.app.kafka.wire_format import batches as kafka_batches
 from riparian.app.kafka.wire_format import unpacking
 from riparian.app.kafka.wire_format.unpacking import BatchRecords, FetchedBatches, Unpacking, size_of
 from riparian.app.partition.records.partition_group import concatenate
@@ -142,6 +143,17 @@ def test_a_batch_that_is_cut_off_is_left_to_the_next_fetch() -> None:
     whole, after = batch(random.Random(1), 0, 40)
     data = whole + batch(random.Random(2), after, 40)[0][:-1]
     assert read(data) == read(whole) == as_client(data)
+
+
+def test_a_batch_that_is_shorter_than_its_header_is_an_error_behind_what_comes_before_it() -> None:
+    good, base = batch(random.Random(2), 0, 40)
+    for length in (-(2**31), -13, -12, -1, 0, 1, 4, 5, 48):
+        bad = bytearray(batch(random.Random(2), base, 40)[0])
+        bad[8:12] = length.to_bytes(4, "big", signed=True)
+        assert kafka_batches.plain(good + bytes(bad), True) is None
+        columns, error, offset = read(good + bytes(bad))
+        assert error == "CorruptRecordException", length
+        assert (columns, offset) == (as_client(good)[0], as_client(good)[2])
 
 
 def test_a_wrong_checksum_is_an_error_behind_what_comes_before_it() -> None:

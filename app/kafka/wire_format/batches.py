@@ -78,6 +78,8 @@ def plain(data: bytes, check: bool) -> list[tuple[BatchHeader, bytes]] | None:
         stop = at + _BEHIND_LENGTH + _LENGTH.unpack_from(data, at)[0]
         if stop > len(data):
             break
+        if stop < at + _HEADER.size:
+            return None
         base, _, attributes, ahead, first, greatest, count = _HEADER.unpack_from(data, at)
         raw = data[at:stop]
         if (
