@@ -1,14 +1,18 @@
 """How much earlier labels of one class come than those of another, and when that is worth a word."""
 
 import re
+import threading
+import weakref
 
 import numpy as np
 import pytest
 
-from riparian.app.partition.join.label_delays import LabelDelays, apart, rounded
+from riparian.app.partition.join.label_delays import MOST_CLASSES, LabelDelays, apart, rounded
+from riparian.app.partition.join.maturity import CAME
 from riparian.app.partition.learner import PartitionLearner, early_labels
 from riparian.app.stream_file.durations import parse_duration
 from riparian.app.stream_file.spec import build
+from riparian.models.contract import LEARN, PREDICT, Program
 from tests.app.test_past import START, release_of
 
 NAMES = ["ok", "fraud", "else"]
@@ -164,3 +168,52 @@ def test_a_learner_measures_delays_by_class_and_names_them_unless_labels_wait(un
     else:
         assert said is None
         assert ("fraud" in means) == ("is" not in unlabelled)
+
+
+def step(rng):
+    """A step's program with labels, their codes and delays."""
+    op = rng.choice([PREDICT, LEARN, CAME], 1 + rng.integers(40)).astype(np.int8)
+    y = np.where(op == PREDICT, np.nan, rng.integers(0, MOST_CLASSES + 3, len(op)))
+    codes = y[op != PREDICT]
+    events = Program(op, np.arange(len(op), dtype=np.int32), y, np.ones(len(op)))
+    return events, codes, rng.exponential(9.0, len(codes))
+
+
+def test_labels_that_are_counted_later_are_those_that_came():
+    rng, delays, slow = np.random.default_rng(0), LabelDelays(), np.zeros((MOST_CLASSES, 3))
+    for i in range(400):
+        events, codes, seconds = step(rng)
+        delays.note(events, seconds, i)
+        for code, waited in zip(codes, seconds, strict=True):
+            if code < MOST_CLASSES:
+                slow[int(code)] += 1.0, waited, waited * waited
+        if rng.random() < 0.1:
+            np.testing.assert_allclose(delays.sums, slow)
+    np.testing.assert_allclose(delays.sums, slow)
+
+
+def test_of_a_step_only_its_labels_are_kept():
+    delays = LabelDelays()
+    events = Program(np.zeros(10_000, np.int8), np.zeros(10_000, np.int32), np.zeros(10_000), np.ones(10_000))
+    events.op[5] = LEARN
+    kept = [weakref.ref(column) for column in events]
+    delays.note(events, np.ones(1), 0)
+    del events
+    assert [one() for one in kept] == [None] * 4
+    assert delays.sums.sum() == 3.0
+
+
+def test_who_reads_while_labels_are_counted_sees_all_of_them_or_none(monkeypatch):
+    delays, found, bincount = LabelDelays(), list[float](), np.bincount
+    reader = threading.Thread(target=lambda: found.extend(delays.sums[1]))
+
+    def counted(*args):
+        if delays._sums[1].any() and not reader.ident:
+            reader.start()
+            reader.join(0.2)  # where nothing holds it up, it has read
+        return bincount(*args)
+
+    monkeypatch.setattr(np, "bincount", counted)
+    delays.add(np.ones(1000), np.full(1000, 2.0), 0)
+    reader.join()
+    assert found == [1000.0, 2000.0, 4000.0]

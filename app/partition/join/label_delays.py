@@ -5,6 +5,7 @@ large then, until the others have come, and after each change of the stream agai
 """
 
 import math
+import threading
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -21,11 +22,12 @@ SHARE = 0.5  # of the longer delay, by which the other has to be shorter
 BETWEEN = 1000  # labels that come in between, from which on a model errs by it
 FEW = 9  # records without a label beside one with it, from which on a class may be what has none
 N, SUM, SQUARES = 0, 1, 2
-MOST_STEPS, MOST_LABELS = 256, 512  # that are counted later: many steps together cost little more than one
+MOST_LABELS = 512  # that are counted later: those of many steps together cost little more than those of one
 
 
 class LabelDelays:
-    """Of one partition, since it was taken over: not part of the state.
+    """Of one partition, since it was taken over: not part of the state. A step may add to it in one thread while
+    another reads it.
 
     Attributes
     ----------
@@ -34,36 +36,41 @@ class LabelDelays:
 
     def __init__(self) -> None:
         self._sums = np.zeros((MOST_CLASSES, 3))
-        self._steps: list[tuple[Program, Floats]] = []  # to count
+        self._steps: list[tuple[Floats, Floats]] = []  # codes and seconds, to count
+        self._n_left = 0  # labels of these
+        self._lock = threading.Lock()  # of the three
         self.first: int | None = None
         self.last = 0
 
     @property
     def sums(self) -> Floats:
         """(MOST_CLASSES, 3) float64: labels, the sum of their delays, s, and of the squares of these."""
-        if self._steps:
-            (programs, seconds), self._steps = zip(*self._steps, strict=True), []
-            op, y = (np.concatenate([getattr(one, column) for one in programs]) for column in ("op", "y"))
-            self._count(y[(op == LEARN) | (op == CAME)], np.concatenate(seconds))
-        return self._sums
+        with self._lock:
+            self._count()
+            return self._sums.copy()
 
     def note(self, events: Program, seconds: Floats, now: int) -> None:
         """A step has joined labels. events, seconds : as `Joined` has them, where these are of the same labels. now :
         ms."""
-        if not len(seconds):
-            return
-        self.first, self.last = now if self.first is None else self.first, now
-        self._steps.append((events, seconds))
-        if len(self._steps) >= MOST_STEPS or len(seconds) > MOST_LABELS:
-            _ = self.sums
+        if len(seconds):
+            self.add(events.y[(events.op == LEARN) | (events.op == CAME)], seconds, now)
 
     def add(self, codes: Floats, seconds: Floats, now: int) -> None:
         """Labels have come. codes : (n,) of their classes. seconds : (n,) after their features. now : ms."""
-        if len(codes):
-            self.first, self.last = now if self.first is None else self.first, now
-            self._count(codes, seconds)
+        if not len(codes):
+            return
+        self.first, self.last = now if self.first is None else self.first, now
+        with self._lock:
+            self._steps.append((codes, seconds))
+            self._n_left += len(codes)
+            if self._n_left > MOST_LABELS:
+                self._count()
 
-    def _count(self, codes: Floats, seconds: Floats) -> None:
+    def _count(self) -> None:
+        if not self._steps:
+            return
+        codes, seconds = (np.concatenate(column) for column in zip(*self._steps, strict=True))
+        self._steps, self._n_left = [], 0
         found: Ints = codes.astype(np.int64)
         known = found < MOST_CLASSES
         for column, weights in ((N, np.ones(len(seconds))), (SUM, seconds), (SQUARES, seconds * seconds)):
