@@ -7,6 +7,7 @@ the pieces in which records come.
 import asyncio
 import contextlib
 import itertools
+import sys
 import types
 from collections import Counter
 from itertools import pairwise
@@ -27,6 +28,7 @@ from riparian.app.partition.records.partition_group import EVERYTHING, Ends
 from riparian.app.state import checkpoint
 from riparian.app.state.loading import Loaded
 from riparian.app.state.log import StateLog
+from riparian.app.stream_file.sections.drift import DriftSpec
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.fetches import Fetched
 from riparian.app.worker.task import uncommitted_outputs
@@ -224,3 +226,24 @@ def test_whatever_owners_die_of_each_record_stands_once(seed: int, n: int, lives
         letters.setdefault(headers[HEADER_TOPIC], []).append(int(headers[HEADER_OFFSET]))
     for topic, offsets in letters.items():
         assert offsets == sorted(set(offsets)), topic
+
+
+def test_the_events_of_detectors_that_are_gone_are_not_read_back_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Partition(world(5, 400), 5, 10**6)
+    one.n["control"] = 0  # commands bring detectors, too
+
+    async def run() -> None:
+        one.there = {role: n - 20 for role, n in one.n.items()}
+        task = await one.owner(10**6)
+        one.fetch(task, True)
+        while await one.step(task, True):  # and dies without a checkpoint
+            pass
+        assert one.fields("drift")
+        monkeypatch.setattr(sys.modules[__name__], "SPEC", SPEC.model_copy(update={"drift": DriftSpec(detectors={})}))
+        one.there = one.n
+        await one.ends(await one.owner(10**6))
+
+    asyncio.run(run())
+    assert one.state.manifest is not None
+    assert one.state.manifest.outputs["predictions"] > 0
+    assert one.state.manifest.outputs["drift"] == len(one.fields("drift"))

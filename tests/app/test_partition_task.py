@@ -133,6 +133,28 @@ def test_a_cut_before_a_place_that_metrics_told_of_names_where_the_tail_began(sp
     assert cuts == [10, 10, 12, 12]
 
 
+def test_events_that_a_changed_stream_file_does_not_have_hold_no_cut_back_for_ever(spec):
+    """Without detectors, or a rule, their numbers do not come again; a command that was answered does."""
+    tail = RecordedOrder(np.array([5, 6], dtype=np.int64), {"labels": np.array([0, 1], dtype=np.int64)})
+    sent = UncommittedOutputs(tail, {"s.features": 8}, {}, dict.fromkeys(TOPICS, 10), {})
+
+    def cuts(commands: int = 0, **told: int) -> list[int]:
+        runner, found = runner_of(spec, sent._replace(**told), **dict.fromkeys(TOPICS, 12)), []
+        reached = {"features": 9, "labels": 2}
+        runner.learner.learning.reached = lambda: reached
+        for predicted in (6, 7, 8):
+            runner.learner.drift._last[0] = predicted
+            found.append(runner._output_positions()["drift"])
+        reached["control"] = commands
+        return [*found, runner._output_positions()["drift"]]
+
+    assert cuts() == [12, 12, 12, 12]
+    assert cuts(drift=2) == [10, 10, 12, 12]
+    assert cuts(events=2) == [10, 10, 12, 12]
+    assert cuts(events=2, commanded=4, commands=3) == [10, 10, 10, 10]
+    assert cuts(events=2, commanded=4, commands=4) == [10, 10, 10, 12]
+
+
 def test_no_model_s_metrics_are_sent_again_where_a_checkpoint_stands(spec):
     """The replica's models, behind which a partition recovers, may be those of an earlier place, and fewer."""
     runner, log = runner_of(spec, NOTHING_SENT._replace(stood=((0, 0), (0, 0), (0, 0)))), []

@@ -24,7 +24,7 @@ from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import PREDICT, Floats, Program, Schema
 from riparian.models.restoring import check_shapes, named
 from riparian.topics.names import CHAMPION
-from riparian.topics.places import index_of, offset_of
+from riparian.topics.places import index_of, offset_of, place_of
 from riparian.topics.records import Distance, DriftRecord
 from riparian.topics.vocabulary import Vocabulary
 
@@ -197,6 +197,12 @@ class Drift:
         bits, label_bits = self._bits
         found = place, bits, label_place, label_bits
         return offset_of(*found[:2]), offset_of(*found[2:]), time, index_of(*found[:2]), index_of(*found[2:])
+
+    @property
+    def last_place(self) -> int:
+        """The place of the last prediction; 0 where there was none."""
+        offset, index = int(self._last[0]), int(self._last[3]) if len(self._last) > 3 else 0
+        return int(place_of(offset, index, self._bits[0]))
 
     # -- what is reported --------------------------------------------------------------------------------------
 

@@ -150,14 +150,14 @@ class PartitionTask(Turns):
         self._tail = tail
         events = [] if state.manifest is None else state.manifest.events
         # Instead of a prediction that its topic does not take there is a dead letter.
-        dealt_with = max(self.sent_offset, tail.rejected.get(self.tps[FEATURES].topic, 0))
+        self._dealt_with = max(self.sent_offset, tail.rejected.get(self.tps[FEATURES].topic, 0))
         self.reporter = Reporter(
             worker,
             learner,
             outputs,
             tail,
             events,
-            dealt_with,
+            self._dealt_with,
             lambda: observer.of_partition(self),
         )
         self.checkpoints = Checkpoints(worker, learner, state, encoder, outputs, self.reporter, self._has_checkpoint)
@@ -459,7 +459,7 @@ class PartitionTask(Turns):
         replaying = (
             reached[FEATURES] < self.sent_offset
             or any(reached[role] < self._tail.rejected.get(topic, 0) for role, topic in self._applied.items())
-            or self._tail.beyond(self.learner)
+            or self._tail.beyond(self.learner, self._dealt_with)
         )
         positions = {**self.outputs.position, **self._tail.starts} if replaying else self.outputs.position
         return {role: positions[topic] for role, topic in self.host.spec.outputs.items()}

@@ -16,6 +16,7 @@ from riparian.app.worker.shared.training_log import read_reached
 from riparian.topics import reports
 from riparian.topics.commands import read_event
 from riparian.topics.names import (
+    CONTROL,
     DRIFT,
     EVENTS,
     FEATURES,
@@ -49,7 +50,8 @@ class UncommittedOutputs(NamedTuple):
     stood : place of the checkpoint, at which metrics may have been sent before it; None without one
     starts, ends : output topic -> from where it was read, and its end
     drift : number of the next drift event
-    events : number of the next answer to a command
+    events : number of the next answer to a command, or of a rule
+    commanded : offset after the last command that was answered
     unknown : input topic -> offsets of records that were rejected because the registry did not know their schema
     joined : how many instances were appended to the log that partitions share
     n_unsent : how many of the script's last predictions only that log tells of
@@ -66,6 +68,7 @@ class UncommittedOutputs(NamedTuple):
     joined: int = 0
     n_unsent: int = 0
     stood: MetricsPlace | None = None
+    commanded: int = 0
 
     @property
     def sent_offset(self) -> int:
@@ -73,12 +76,18 @@ class UncommittedOutputs(NamedTuple):
         sent = self.script.offsets[: len(self.script.offsets) - self.n_unsent]
         return int(sent[-1]) + 1 if len(sent) else 0
 
-    def beyond(self, learner: PartitionLearner) -> bool:
-        """Whether metrics, events of drift or answers to commands were sent that a partition has not come to."""
+    def beyond(self, learner: PartitionLearner, dealt_with: int) -> bool:
+        """Whether metrics, events of drift or answers were sent that a partition has not come to.
+
+        By a changed stream file their numbers may never come again. But each was sent about a place before dealt_with,
+        the one behind the last prediction or its dead letter, and each command is answered once.
+        """
         place = metrics_place(learner)
+        replays = learner.drift.last_place < dealt_with
+        obeys = learner.learning.reached().get(CONTROL, 0) < self.commanded
         return (
-            learner.drift.n_events < self.drift
-            or learner.promotion.n_events < self.events
+            (replays and learner.drift.n_events < self.drift)
+            or ((replays or obeys) and learner.promotion.n_events < self.events)
             or any(any(map(lt, place, told)) for told in self.metrics.values())
         )
 
@@ -100,7 +109,7 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
     unknown: dict[int, dict[str, list[int]]] = {}
     metrics: dict[int, dict[str, MetricsPlace]] = {}
     drift = {one.learner.partition: 0 for one in loaded}
-    events = dict(drift)
+    events, commanded = dict(drift), dict(drift)
     first = {one.learner.partition: one.learner.places[FEATURES] for one in loaded}
     codec = spec.make_codec()
     read_place, bits = codec.read_place, codec.index_bits
@@ -133,7 +142,10 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
                 elif tp.topic == topics[DRIFT]:
                     drift[partition] = max(drift[partition], reports.read_drift_number(record.value) + 1)
                 elif tp.topic == topics.get(EVENTS):
-                    events[partition] = max(events[partition], read_event(record.value).number + 1)
+                    event = read_event(record.value)
+                    events[partition] = max(events[partition], event.number + 1)
+                    if event.control_offset is not None:
+                        commanded[partition] = max(commanded[partition], event.control_offset + 1)
                 elif HEADER_RETRIED not in (headers := dict(record.headers)):  # a mark of app.retries is no letter
                     source, offset = headers[HEADER_TOPIC].decode(), int(headers[HEADER_OFFSET])
                     after = place_of(offset, int(headers.get(HEADER_INDEX, b"0")), bits_of.get(source, 0)) + 1
@@ -171,6 +183,7 @@ async def read_tails(spec: "Spec", connection: Connection, loaded: Sequence["Loa
             shared[p].n,
             len(places[p]) - n_sent[p],
             None if one.manifest is None else metrics_place(one.learner),
+            commanded[p],
         )
         for p, one in zip(first, loaded, strict=True)
     ]
