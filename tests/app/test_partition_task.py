@@ -30,6 +30,7 @@ from riparian.app.worker.task.partition_task import STALLED_SECONDS, PartitionTa
 from riparian.app.worker.task.release_gate import PATIENT_SECONDS
 from riparian.app.worker.task.turns import Brief, Life
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
+from riparian.topics.commands import EventRecord, read_event
 from riparian.topics.names import INPUTS, OUTPUTS
 from riparian.topics.places import BITS, place_of
 from riparian.topics.records import DriftRecord, RawBatch
@@ -153,6 +154,27 @@ def test_events_that_a_changed_stream_file_does_not_have_hold_no_cut_back_for_ev
     assert cuts(events=2) == [10, 10, 12, 12]
     assert cuts(events=2, commanded=4, commands=3) == [10, 10, 10, 10]
     assert cuts(events=2, commanded=4, commands=4) == [10, 10, 10, 12]
+
+
+def test_a_command_is_answered_whatever_numbers_a_rule_that_is_gone_has_left(spec):
+    fields = {"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}
+    spec = build({**fields, "control": True}, "s")
+    runner, sent = runner_of(spec, NOTHING_SENT._replace(events=3, commanded=8)), list[tuple[str, int]]()
+
+    async def ignore() -> None:
+        pass
+
+    async def send_one(topic, _, value) -> None:
+        sent.append((topic, read_event(value).number))
+
+    runner.reporter._outputs = types.SimpleNamespace(flush=ignore, send_one=send_one)
+    offsets = (7, None, 8, None)  # of commands; None: of a rule
+    answers = [
+        EventRecord("s", 0, number, "applied", "promote", 0, 0, 0, "", control_offset=offset)
+        for number, offset in enumerate(offsets)
+    ]
+    asyncio.run(runner.reporter._answer(answers))
+    assert sent == [("s.events", 2), ("s.events", 3)]
 
 
 def test_no_model_s_metrics_are_sent_again_where_a_checkpoint_stands(spec):

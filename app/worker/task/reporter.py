@@ -120,9 +120,15 @@ class Reporter:
             await self._outputs.send_one(self._host.spec.topics.drift, None, reports.write(record))
 
     async def _answer(self, events: Sequence[EventRecord]) -> bool:
-        """Send what became of commands, once predictions that record their places are with the broker."""
+        """Send what became of commands, once predictions that record their places are with the broker. A command behind
+        the last one that was answered has no answer yet, whatever numbers a changed stream file leaves."""
         topic = self._host.spec.outputs.get(EVENTS)
-        due = [event for event in events if event.number >= self._tail.events]
+        number, command = self._tail.events, self._tail.commanded
+        due = [
+            one
+            for one in events
+            if one.number >= number or (one.control_offset is not None and one.control_offset >= command)
+        ]
         if topic is None:  # a rule has steered a stream that takes no commands
             return False
         if due:
