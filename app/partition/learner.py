@@ -90,7 +90,7 @@ class JoinedBatch(NamedTuple):
     keys, headers, offsets, next_offsets, times, stamps : of the features that are no dead letters
     draws : by which reasons are drawn, where these are asked for
     moved : labels that may have their instance in another partition
-    started : when it was joined (perf_counter)
+    started : when it was joined (perf_counter); later by what others took since, where they take turns
     """
 
     release: Release

@@ -85,7 +85,7 @@ class Outcome(NamedTuple):
     feature_times : (n,) int64 ms, timestamps, where stream time was not later
     n_labels : labels taken that were not rejected
     rejected : role of an input log -> dead letters of its topic
-    decode_seconds, kernel_seconds : what the step took
+    decode_seconds, kernel_seconds : what the step took, without what others did meanwhile
     drifts : events in the order in which they were found
     n_settled : how many of the events come before, or at, the last prediction
     headers : of the records of the n instances, where they were read

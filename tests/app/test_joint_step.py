@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -83,8 +84,14 @@ class Together(World):
 
     def together(self) -> None:
         releases = [self._release(p) for p in range(len(self.learners))]
+        began = perf_counter()
         with self.replica.lock:
             taken = step_together(self.learners, releases, self.replica, len(self.log), 0)
+        # Nothing is counted in two partitions, or twice in one.
+        rounded = 1e-6
+        assert sum(taken.seconds) <= perf_counter() - began + rounded
+        for one, seconds in zip(taken.outcomes, taken.seconds, strict=True):
+            assert one.decode_seconds + one.kernel_seconds <= seconds + rounded
         self.log += taken.log
         for p, outcome in enumerate(taken.outcomes):
             self._sent(p, outcome)

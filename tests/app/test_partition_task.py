@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 import types
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -25,10 +26,11 @@ from riparian.app.worker.faust_client.backpressure import MAX_RECORDS
 from riparian.app.worker.faust_client.input_logs import Found
 from riparian.app.worker.faust_client.transport import Fetched
 from riparian.app.worker.shared.replica import AloneError
+from riparian.app.worker.task import partition_task as module
 from riparian.app.worker.task.checkpoints import Beside, Checkpoints
 from riparian.app.worker.task.partition_task import STALLED_SECONDS, PartitionTask, Step
 from riparian.app.worker.task.release_gate import PATIENT_SECONDS
-from riparian.app.worker.task.turns import Brief, Life
+from riparian.app.worker.task.turns import Brief, Life, eagerly
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics.commands import EventRecord, read_event
 from riparian.topics.names import INPUTS, OUTPUTS
@@ -439,7 +441,7 @@ def stepping(spec, sent: UncommittedOutputs | None = None):
         )
 
         async def in_thread(*_: object) -> object:
-            return (outcome, [], [], []), 0.0
+            return Step(outcome, [], [], [], 0.0), 0.0
 
         async def stepped() -> None:
             step = await runner.step(types.SimpleNamespace(n=1000))
@@ -450,6 +452,38 @@ def stepping(spec, sent: UncommittedOutputs | None = None):
         return list(outputs.log)
 
     return runner, step
+
+
+def test_the_seconds_of_a_step_are_without_those_of_other_partitions(spec, monkeypatch):
+    runners = [runner_of(spec) for _ in range(3)]
+    clock, found = types.SimpleNamespace(now=0.0), []
+    monkeypatch.setattr(module, "time", types.SimpleNamespace(perf_counter=lambda: clock.now, thread_time=lambda: 0.0))
+
+    async def step(runner: PartitionTask, seconds: float) -> None:
+        def stages(_: object) -> Iterator[None]:
+            for _ in range(3):
+                clock.now += seconds
+                yield
+            clock.now += seconds
+            return None, [], [], []
+
+        runner._stages, runner._brief.most = stages, 10
+        found.append((await runner.step(types.SimpleNamespace(n=10))).seconds)
+
+    def made(_: object) -> object:
+        clock.now += 5.0
+        return None, [], [], []
+
+    async def in_thread(work, release):
+        clock.now += 100.0  # until there is one, and behind it
+        made = work(release)
+        clock.now += 100.0
+        return made
+
+    assert eagerly(step(runners[0], 1.0), step(runners[1], 10.0)) == [None, None]
+    assert found == [4.0, 40.0]
+    runners[2].learner.step, runners[2].made_of, runners[2].host.in_thread = made, lambda one: one, in_thread
+    assert asyncio.run(runners[2].step(types.SimpleNamespace(n=1000))).seconds == 5.0
 
 
 def test_a_drift_event_is_sent_when_a_prediction_behind_it_is_with_the_broker(spec):

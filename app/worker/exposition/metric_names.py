@@ -202,7 +202,12 @@ METRICS: dict[str, Metric] = {
         ("topic", "outcome"),
     ),
     BATCH: Metric(HISTOGRAM, "Instances and labels in a step.", (), BATCH_RECORDS),
-    STEP: Metric(HISTOGRAM, "A step: decode, join, predict, learn, encode, hand to the producer.", (), STEP_SECONDS),
+    STEP: Metric(
+        HISTOGRAM,
+        "A step's own time: decode, join, predict, learn, encode. Without what others do meanwhile.",
+        (),
+        STEP_SECONDS,
+    ),
     DECODE: Metric(COUNTER, "Seconds spent decoding records."),
     KERNEL: Metric(COUNTER, "Seconds spent in the models and their evaluation."),
     WAITS: Metric(COUNTER, "Times that the stream waited for a batch learner's fit.", ("model",)),

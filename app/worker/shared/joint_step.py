@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from functools import partial
 from heapq import heapify, heappop, heapreplace
+from time import perf_counter
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -34,10 +35,12 @@ TRANSLATED = 2048  # rows that get the models' codes at once
 
 
 class Taken(NamedTuple):
-    """What a joint step gives: the outcome of each partition, and the records of the log, in order."""
+    """What a joint step gives: the outcome of each partition, the records of the log, in order, and the seconds of each
+    partition, without those of others."""
 
     outcomes: list[Outcome]
     log: list[bytes]
+    seconds: list[float]
 
 
 def step_together(
@@ -71,7 +74,7 @@ def step_together(
             course.mark(timestamp)
         assert replica.lineup is not None
         replica.lineup.last = first + len(log) - 1, timestamp, None, log[-1]
-    return Taken([together(one.outcomes) for one in courses], log)
+    return Taken([together(one.outcomes) for one in courses], log, [one.seconds for one in courses])
 
 
 class _Logged(NamedTuple):
@@ -115,6 +118,7 @@ class _Course:
     def __init__(
         self, learner: PartitionLearner, release: Release, replica: Replica, first: int, log: list[bytes]
     ) -> None:
+        self._began = perf_counter()
         learning = cast(FollowedLearning, learner.learning)
         self._learner, self._learning, self._replica = learner, learning, replica
         self._first, self._log = first, log
@@ -145,6 +149,12 @@ class _Course:
         self._letters: list[DeadLetter] = []
         self._drifts: list[DriftRecord] = []
         self.ended = False
+        self._left = perf_counter()  # from when on others have their turns
+
+    @property
+    def seconds(self) -> float:
+        """What it took, without the turns of others."""
+        return self._left - self._began
 
     @property
     def next_time(self) -> int:
@@ -154,6 +164,8 @@ class _Course:
 
     def turn(self, usual: int) -> None:
         """Predict the next features, and have the models learn what is joined before the one behind them."""
+        others = perf_counter() - self._left
+        self._began, self._batch = self._began + others, self._batch._replace(started=self._batch.started + others)
         learning, n = self._learning, len(self._before)
         known = learning.lineup.n
         most = max(usual, min(usual * MOST_TURN // USUAL_TURN, known // LONG_SHARE))
@@ -169,6 +181,7 @@ class _Course:
         self._learn(int(self._reached[j]) if j < len(self._reached) else len(self._program.op))
         if self.ended:
             self._finish(len(self._program.op))
+        self._left = perf_counter()
 
     def mark(self, timestamp: int) -> None:
         """Note which record of the log the partition has taken last."""

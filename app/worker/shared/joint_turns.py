@@ -156,9 +156,7 @@ class JointTurns:
         if not any(release.n for release in releases):
             return False
         started, now = time.monotonic(), int(1000 * time.time())
-        steps, batches = await self._worker.in_thread(
-            self._work, tasks, outputs, replica, releases, first, now, started
-        )
+        steps, batches = await self._worker.in_thread(self._work, tasks, outputs, replica, releases, first, now)
         self._size.judge(sum(len(step.outcome.ids) for step in steps), time.monotonic() - started)
         await self._append(outputs, batches, first, now)
         for task, step in zip(tasks, steps, strict=True):
@@ -186,11 +184,14 @@ class JointTurns:
         releases: Sequence[Release],
         first: int,
         time_ms: int,
-        started: float,
     ) -> tuple[list[Step], list[Any]]:
         """Off the event loop: what each partition sends, and batches for the log."""
         taken = replica.step_together([task.learner for task in tasks], releases, first, time_ms)
-        steps = [Step(*task.made_of(one), started) for task, one in zip(tasks, taken.outcomes, strict=True)]
+        steps = list[Step]()
+        for task, one, seconds in zip(tasks, taken.outcomes, taken.seconds, strict=True):
+            began = time.perf_counter()
+            made = task.made_of(one)
+            steps.append(Step(*made, seconds + time.perf_counter() - began))
         return steps, outputs.build([None] * len(taken.log), taken.log, time_ms=time_ms)
 
     async def _append(self, outputs: Outputs, batches: Sequence[Any], first: int, time_ms: int) -> None:

@@ -74,14 +74,14 @@ Made = tuple[Outcome, list[Any], list[Any], list[str]]
 
 
 class Step(NamedTuple):
-    """What a step gives: its outcome, batches of predictions and of dead letters, why each of these is one, and when it
-    began."""
+    """What a step gives: its outcome, batches of predictions and of dead letters, why each of these is one, and the
+    seconds that it took, without those of others."""
 
     outcome: Outcome
     predictions: list[Any]
     letters: list[Any]
     reasons: list[str]
-    started: float
+    seconds: float
 
 
 class PartitionTask(Turns):
@@ -466,16 +466,16 @@ class PartitionTask(Turns):
 
     async def step(self, release: Release) -> Step:
         """Decode, join, predict, learn and encode: in memory. In another thread, where that may take long."""
-        started, n = time.monotonic(), release.n
+        n = release.n
         if n <= self._brief.most and self.learner.learning.hold():
             try:
-                made, seconds = await self._in_stages(release)
+                step, cpu = await self._in_stages(release)
             finally:
                 self.learner.learning.let_go()
         else:
-            made, seconds = await self.host.in_thread(self._timed, release)
-        self._brief.judge(n, seconds)
-        return Step(*made, started)
+            step, cpu = await self.host.in_thread(self._timed, release)
+        self._brief.judge(n, cpu)
+        return step
 
     async def send_predictions(self, step: Step) -> None:
         topics = self.host.spec.topics
@@ -507,7 +507,7 @@ class PartitionTask(Turns):
         """Drift events, answers to commands, and what the step was."""
         if await self.reporter.stepped(step.outcome):
             self.checkpoints.due = 0.0
-        self.observer.stepped(self, step.outcome, time.monotonic() - step.started)
+        self.observer.stepped(self, step.outcome, step.seconds)
         if self._asking is not None:
             self._asking.stepped()
         if self.replica is not None:
@@ -517,22 +517,27 @@ class PartitionTask(Turns):
         if self._rest is None:
             self.host.inputs.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
 
-    async def _in_stages(self, release: Release) -> tuple["Made", float]:
+    async def _in_stages(self, release: Release) -> tuple[Step, float]:
         """Stage by stage with other partitions. And CPU seconds: those of the clock are longer on a busy machine."""
-        stages, seconds = self._stages(release), 0.0
+        stages, seconds, cpu = self._stages(release), 0.0, 0.0
+        made: Made | None = None
         while True:
-            began = time.thread_time()
+            began, cpu_began = time.perf_counter(), time.thread_time()
             try:
                 next(stages)
             except StopIteration as end:
-                return end.value, seconds + time.thread_time() - began
-            seconds += time.thread_time() - began
+                made = end.value
+            cpu += time.thread_time() - cpu_began
+            seconds += time.perf_counter() - began
+            if made is not None:
+                return Step(*made, seconds), cpu
             await IN_STEP
 
-    def _timed(self, release: Release) -> tuple["Made", float]:
+    def _timed(self, release: Release) -> tuple[Step, float]:
         """Likewise, off the event loop."""
-        began = time.thread_time()
-        return self.made_of(self.learner.step(release)), time.thread_time() - began
+        began, cpu_began = time.perf_counter(), time.thread_time()
+        made = self.made_of(self.learner.step(release))
+        return Step(*made, time.perf_counter() - began), time.thread_time() - cpu_began
 
     def _stages(self, release: Release) -> Generator[None, None, "Made"]:
         """Decode, join, learn, encode."""
