@@ -95,8 +95,8 @@ MORE: Mapping[str, tuple[MemberStep, ...]] = {
     ),
     REGRESSION: (*FORESTS, *SHRUBS_OF_VALUES),
 }
-# Where classes are many and features are numbers, boosted trees take longer than neighbours, and are worth less: on
-# pendigits 0.5 points. There, three neighbours are as good as five, or better. They come in the order of their costs.
+# Of many classes boosted trees take longer than neighbours. Where all features are numbers, as on pendigits, they are
+# worth 0.5 points less, and three neighbours more than five: these come in the order of their costs.
 NEAR_OF_MANY = MemberStep("near", "nearest-neighbours", {"k": 3}, "near")
 # Below so many microseconds these come first, in this order: what is worth most for its time. Few shrubs of equal
 # weight, and one memory of neighbours, follow changes for a fifth of the time of those above. A later step of a name
@@ -222,7 +222,8 @@ def _in_order(sight: Sight, task: str, most_microseconds: float) -> list[MemberS
     light = LIGHT[task] if most_microseconds < LIGHT_BELOW else ()
     first, more = list(MEMBERS[task]), MORE[task]
     boosted = max(microseconds(sight, step) for step in first if step.name == "boosted")
-    if task == CLASSIFICATION and not light and microseconds(sight, NEAR_OF_MANY) < boosted:
+    of_numbers = task == CLASSIFICATION and not any(sight.of("near").shape.n_values)
+    if of_numbers and not light and microseconds(sight, NEAR_OF_MANY) < boosted:
         first.append(NEAR_OF_MANY)
         more = tuple(step for step in more if step.name != NEAR_OF_MANY.name)
     return [*light, *sorted(first, key=lambda step: microseconds(sight, step)), *more]

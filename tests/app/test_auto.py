@@ -107,6 +107,14 @@ def test_of_many_classes_neighbours_take_the_place_of_boosted_trees_that_take_lo
     assert near([0] * 8, 2) == (None, True)
 
 
+@pytest.mark.parametrize(("n_values", "n_classes"), [([2] * 24, 10), ([8] * 16, 10), ([0] * 15 + [2], 10)])
+def test_where_features_have_values_neighbours_come_last(n_values: list[int], n_classes: int) -> None:
+    for budget in (100.0, 200.0, 400.0):
+        found = resolve("classification", n_values, n_classes, {"max_microseconds": budget})
+        assert "k" not in found.parameters["members"].get("near", {})
+        assert "boosted" in found.parameters["members"]
+
+
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_more_time_and_more_bytes_never_mean_less(task: str) -> None:
     n_classes = 3 if task == "classification" else 1
