@@ -21,7 +21,7 @@ ANOMALY = "anomaly"
 TASKS = (CLASSIFICATION, REGRESSION, MULTI_INSTANCE, ANOMALY)
 VALUES = (REGRESSION, ANOMALY)  # whose predictions are one number, and labels too
 
-# Parameters of learners that states of older versions have -> why there are none.
+# Parameters of learners that states and commands of older versions have -> why there are none.
 RETIRED = {"threads": "steps are shared out among all cores where that pays"}
 
 WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -126,13 +126,14 @@ def checked(owner: str, parameters: Sequence[Parameter], given: Mapping[str, Any
 
 
 def without_retired(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters that a state has, without those of older versions, nor of a pool's members."""
-    found = {key: value for key, value in parameters.items() if key not in RETIRED}
-    if isinstance(members := found.get("members"), Mapping):
-        found["members"] = {
-            name: without_retired(one) if isinstance(one, Mapping) else one for name, one in members.items()
-        }
-    return found
+    """Parameters that a state or a command has, without those of older versions, nor of a pool's members."""
+
+    def kept(of: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in of.items() if key not in RETIRED}
+
+    found, members = kept(parameters), _plain(parameters.get("members")) or {}
+    current = {name: kept(one) if isinstance(one, Mapping) else one for name, one in members.items()}
+    return found if current == members else {**found, "members": current}
 
 
 def signature(parameters: Sequence[Parameter]) -> Signature:
@@ -224,6 +225,6 @@ def _plain(value: Any) -> dict[str, Any] | None:
     """A mapping as JSON has it, from a mapping or a JSON text; None where it is neither."""
     try:
         found = json.loads(value if isinstance(value, str) else json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

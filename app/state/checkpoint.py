@@ -442,6 +442,8 @@ def decode_manifest(data: bytes, trusted: bool = False) -> Manifest:
             raise _no_manifest()
     if isinstance(models := meta.get("models"), Mapping):
         manifest.meta["models"] = {role: _current(model) for role, model in models.items()}
+    if isinstance(auto := meta.get("auto"), Mapping):
+        manifest.meta["auto"] = without_retired(auto)
     return manifest
 
 

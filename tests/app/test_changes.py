@@ -1,5 +1,6 @@
 """What becomes of a state when the stream file has changed: every row of the table in docs/reference/state.md."""
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from riparian.app.state import checkpoint
 from riparian.app.state.checkpoint import Encoder
 from riparian.app.stream_file.spec import Spec, build
 from riparian.models.contract import Schema
+from riparian.models.entry import without_retired
 from riparian.models.registry import REGISTRY, create, validate
 from riparian.topics.records import RawBatch
 from riparian.topics.training_log import read, write
@@ -454,8 +456,12 @@ def test_a_state_whose_models_had_threads_is_read_without() -> None:
             {"members": {**members, "forest": {**members["forest"], "threads": 2}}, "rate": 0.1, "threads": 4},
         ],
     }
-    written = msgspec.structs.replace(stored().manifest, meta={**stored().meta, "models": before})
-    assert checkpoint.decode_manifest(checkpoint.encode_manifest(written)).meta["models"] == models
+    budget: dict[str, Any] = {"max_bytes": 5_000_000, "members": members}
+    of_auto = {**budget, "members": before["champion"][1]["members"]}  # type: ignore[index]
+    written = msgspec.structs.replace(stored().manifest, meta={**stored().meta, "models": before, "auto": of_auto})
+    found = checkpoint.decode_manifest(checkpoint.encode_manifest(written)).meta
+    assert (found["models"], found["auto"]) == (models, budget)
+    assert without_retired({"members": json.dumps(members)}) == {"members": json.dumps(members)}  # as the file has it
 
 
 @pytest.mark.parametrize("champion", [{"threads": 2}, {"n_models": 3, "threads": 1}])

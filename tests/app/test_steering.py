@@ -250,6 +250,32 @@ def test_the_file_that_was_applied_and_the_one_before_both_go_on() -> None:
     assert found.startswith("predictions.probabilities was True, is False; this changes at a restart")
 
 
+def test_commands_of_versions_that_had_threads_are_obeyed_again_without() -> None:
+    bagging = {"model": "online-bagging", "n_models": 3, "threads": 2}
+    pool = {"model": "opinion-pool", "members": {"b": bagging, "t": "hoeffding-tree"}}
+    asked: list[dict[str, Any]] = [
+        {"command": "add", "model": "b", "definition": bagging},
+        {"command": "add", "model": "p", "definition": pool},
+        {"command": "add", "model": "j", "definition": {**pool, "members": json.dumps(pool["members"])}},
+        {"command": "apply", "file": "f", "champion": bagging, "challengers": {"b": bagging, "p": pool}},
+    ]
+    fed = Fed(PartitionLearner(spec(champion={"model": "online-bagging", "n_models": 3})))
+    fed.go_on(30)
+    assert said(fed.go_on(5, *asked)) == [*[("add", "applied")] * 3, ("apply", "applied")]
+    assert lineup(fed.learner) == {"champion": "online-bagging", "b": "online-bagging", "p": "opinion-pool"}
+    assert fed.learner.roles["b"].model.parameters()["n_models"] == 3
+    assert fed.learner.roles["p"].model.parameters()["members"]["b"] == {"model": "online-bagging", "n_models": 3}
+    unknown = {"command": "add", "model": "u", "definition": {**bagging, "fibres": 2}}
+    assert said(fed.go_on(5, unknown)) == [("add", "refused")]
+
+
+def test_a_command_whose_members_are_a_deep_text_is_refused() -> None:
+    fed = Fed(PartitionLearner(spec()))
+    deep = {"model": "opinion-pool", "members": '{"a":' * 5000 + "1" + "}" * 5000}
+    asked = {"command": "add", "model": "deep", "definition": deep}
+    assert said(fed.go_on(5, asked)) == [("add", "refused")]
+
+
 def test_a_state_that_names_code_is_refused() -> None:
     fed = Fed(PartitionLearner(spec()))
     fed.go_on(5, PROMOTE)

@@ -39,6 +39,7 @@ from riparian.app.stream_file.sections.join import check_forecasts, check_unlabe
 from riparian.app.stream_file.sections.keys import check_keys, labelled_keys
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Learner, Schema
+from riparian.models.entry import without_retired
 from riparian.topics import commands
 from riparian.topics.commands import APPLIED, REFUSED, Command, WrongCommandError
 from riparian.topics.names import CHAMPION
@@ -172,9 +173,11 @@ class ModelCommands:
     def _do(self, command: Command) -> str:
         name = command.model or CHAMPION
         if command.command == commands.ADD:
-            return self.add(name, command.definition or {})
+            return self.add(name, without_retired(command.definition or {}))
         if command.command == commands.APPLY:
-            said = command.champion or {}, command.challengers or {}, command.file or "", command.settings
+            champion = without_retired(command.champion or {})
+            challengers = {role: without_retired(one) for role, one in (command.challengers or {}).items()}
+            said = champion, challengers, command.file or "", command.settings
             return self.apply(*said, command.features, command.keys)
         if command.command == commands.FORGET:
             return self.forget(command.key or "", command.hash or "")
