@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import forkserver, shared
-from tests.spread import pytest_addoption, pytest_runtestloop, pytest_terminal_summary  # noqa: F401  (hooks)
+from tests.spread import need_broker, pytest_addoption, pytest_runtestloop, pytest_terminal_summary  # noqa: F401  (hooks)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -42,12 +42,25 @@ ASKING = pytest.StashKey["subprocess.Popen[bytes]"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where all is run, the server and the broker get ready while the tests are collected."""
+    """Where all is run, the server gets ready while the tests are collected."""
     if config.getoption("processes") and server.stdin is not None:
         server.stdin.write(b"!")
         server.stdin.flush()
-        if not config.option.collectonly:
-            config.stash[ASKING] = subprocess.Popen([sys.executable, "-m", "tests.shared"], cwd=ROOT)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Where all is run, the broker gets ready before the first test asks for it, if one will."""
+    config = session.config
+    if config.getoption("processes") and not config.option.collectonly and need_broker(session.items):
+        config.stash[ASKING] = subprocess.Popen([sys.executable, "-m", "tests.shared"], cwd=ROOT)
+
+
+def end_asking(config: pytest.Config) -> None:
+    """A run that was cut short may end before its broker is there."""
+    asking = config.stash.get(ASKING, None)
+    if asking is not None:
+        asking.terminate()
+        asking.wait()
 
 
 # Where colorama is installed, as here by a tool, numba colours thousands of sentences that nobody sees, a twentieth of
@@ -139,9 +152,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     fits = sys.modules.get("riparian.models.batch.process")
     if fits is not None:
         fits.PROCESSES.close()
-    asking = session.config.stash.get(ASKING, None)
-    if asking is not None:
-        asking.wait()
+    end_asking(session.config)
     assert server.stdin is not None
     server.stdin.close()
     server.wait()

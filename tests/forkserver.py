@@ -263,7 +263,9 @@ class _Server:
 def _exactly(link: socket.socket, n: int) -> bytes:
     found = b""
     while len(found) < n:
-        found += link.recv(n - len(found))
+        if not (more := link.recv(n - len(found))):
+            raise EOFError("who asked has ended")
+        found += more
     return found
 
 

@@ -40,7 +40,7 @@ class File:
 
     def __init__(self, items: list[pytest.Item]) -> None:
         self.items = deque(items)
-        self.waits = _waits(items)
+        self.waits = need_broker(items)
         self._costs, self._path = items[0].config.stash.setdefault(COSTS, []), items[0].path
         self.reports, sink = connection.Pipe(duplex=False)
         self._pid = os.fork()
@@ -62,11 +62,12 @@ def following(files: list[list[pytest.Item]], n_computing: int, n_cores: int) ->
     """Take the file that runs next off those that are left: of those that wait for a broker, where as many as there are
     cores compute already, and of the others, where not; of any, where none of them is left."""
     waits = n_computing >= n_cores
-    at = next((i for i, items in enumerate(files) if _waits(items) == waits), 0)
+    at = next((i for i, items in enumerate(files) if need_broker(items) == waits), 0)
     return files.pop(at)
 
 
-def _waits(items: Iterable[pytest.Item]) -> bool:
+def need_broker(items: Iterable[pytest.Item]) -> bool:
+    """Whether one of them needs a broker, and so mostly waits for it."""
     return any(item.get_closest_marker("broker") for item in items)
 
 

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from tests.conftest import ROOT
+from tests import conftest
+from tests.conftest import ASKING, ROOT
 from tests.spread import following
 
 DYING = """
@@ -60,13 +62,20 @@ def test_each_test_is_reported_where_processes_die(tmp_path):
     assert "2 failed, 2 passed, 1 skipped" in done.stdout
 
 
-def test_as_many_files_compute_as_there_are_cores_and_the_others_wait(request):
-    def file(name, *markers):
+@pytest.fixture
+def file(request):
+    """Makes the tests of a file: one, with these markers."""
+
+    def made(name, *markers):
         item = pytest.Function.from_parent(request.node.parent, name=name, callobj=lambda: None)
         for marker in markers:
             item.add_marker(marker)
         return [item]
 
+    return made
+
+
+def test_as_many_files_compute_as_there_are_cores_and_the_others_wait(file):
     left = [file("w1", "broker"), file("w2", "broker"), file("c1"), file("c2"), file("c3")]
 
     def taken(n_computing):
@@ -74,3 +83,21 @@ def test_as_many_files_compute_as_there_are_cores_and_the_others_wait(request):
 
     assert [taken(0), taken(1), taken(2), taken(2), taken(2)] == ["c1", "c2", "w1", "w2", "c3"]
     assert not left
+
+
+def test_the_broker_is_asked_for_where_a_test_needs_it_and_not_waited_for_at_the_end(monkeypatch, file):
+    sleeps, popen = [sys.executable, "-c", "import time; time.sleep(3600)"], subprocess.Popen
+    monkeypatch.setattr(conftest.subprocess, "Popen", lambda *_, **__: popen(sleeps))
+
+    def asked(items, processes=2, collectonly=False):
+        options = SimpleNamespace(collectonly=collectonly)
+        config = SimpleNamespace(getoption=lambda _: processes, option=options, stash=pytest.Stash())
+        conftest.pytest_collection_finish(SimpleNamespace(config=config, items=items))
+        conftest.end_asking(config)  # or this test would never end
+        return ASKING in config.stash
+
+    needs = [*file("c1"), *file("w1", "broker")]
+    assert asked(needs)
+    assert not asked(file("c1"))
+    assert not asked(needs, processes=None)
+    assert not asked(needs, collectonly=True)
