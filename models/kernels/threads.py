@@ -122,23 +122,41 @@ class Crew:
         with self._lock:
             self._at_work += above is None
             self._jobs.append(job)
-            self._call(len(order) - 1)
-            for waits in job.above_it():
-                waits.changed.notify()
-            while job.left or job.running:
-                if job.left:
-                    self._run(job, 0.0)
-                elif below := [one for one in self._jobs if job in one.above_it()]:
-                    self._run(below[0], 0.5)
-                else:
-                    self._at_work -= 1
-                    self._call(1)
-                    job.changed.wait()
-                    self._at_work += 1
-            self._at_work -= above is None
-            self._call(1)
+            try:
+                self._call(len(order) - 1)
+                for waits in job.above_it():
+                    waits.changed.notify()
+                self._run_all(job)
+            except BaseException as failure:  # an interrupt
+                self._fail(job, failure)
+                self._run_all(job)
+            finally:
+                self._at_work -= above is None
+                self._call(1)
         if job.failure is not None:
             raise job.failure
+
+    def _run_all(self, job: _Job) -> None:
+        """What is left of a job, and wait for what others run of it."""
+        while job.left or job.running:
+            if job.left:
+                self._run(job, 0.0)
+            elif below := [one for one in self._jobs if job in one.above_it()]:
+                self._run(below[0], 0.5)
+            else:
+                self._at_work -= 1
+                try:
+                    self._call(1)
+                    job.changed.wait()
+                finally:
+                    self._at_work += 1
+
+    def _fail(self, job: _Job, failure: BaseException) -> None:
+        """No part of a job is begun any more."""
+        job.failure = failure
+        if job.left:
+            job.left.clear()
+            self._jobs.remove(job)
 
     def _run(self, job: _Job, share: float) -> None:
         """A part of a job that has one, without the lock."""
@@ -146,31 +164,37 @@ class Crew:
         if not job.left:
             self._jobs.remove(job)
         job.running += 1
+        failed: BaseException | None = None
         before, self._here.job = getattr(self._here, "job", None), job
         self._lock.release()
         try:
             job.run(part)
         except BaseException as failure:
-            job.failure = failure
+            failed = failure
         finally:
             self._lock.acquire()
             self._here.job = before
             job.running -= 1
-        if job.failure is not None and job.left:
-            job.left.clear()
-            self._jobs.remove(job)
+        if failed is not None:
+            self._fail(job, failed)
         if not (job.left or job.running):
             job.changed.notify()
 
     def _call(self, most: int) -> None:
-        """Helpers, where there is something to do, and fewer are at work than may be."""
+        """Helpers, where there is something to do, and fewer are at work than may be. A system that has no more threads
+        is as one that has fewer cores."""
         wanted = min(most, self.n - self._at_work) if self._jobs else 0
         if wanted > 0:
             self._idle.notify(wanted)
         for _ in range(min(wanted - self._free, self.n - 1 - self._helpers)):
             self._helpers += 1
             name = f"members-{self._helpers}"
-            threading.Thread(target=self._help, args=(self._helpers / self.n,), name=name, daemon=True).start()
+            helper = threading.Thread(target=self._help, args=(self._helpers / self.n,), name=name, daemon=True)
+            try:
+                helper.start()
+            except RuntimeError:  # can't start new thread
+                self._helpers -= 1
+                return
 
     def _help(self, share: float) -> None:
         with self._lock:

@@ -100,6 +100,55 @@ def test_what_a_thread_raises_comes_out_after_all_have_ended(bad):
     assert sorted(found) == list(range(10))
 
 
+def assert_nothing_left(crew):
+    """Helpers that have run the last part may not have come to say so."""
+    while True:
+        with crew._lock:
+            if crew._free == crew._helpers:
+                assert crew._jobs == []
+                assert crew._at_work == 0
+                return
+
+
+def test_who_gets_no_helper_goes_on_alone_and_gets_one_later(monkeypatch):
+    crew, found, both = crew_of(2), [], threading.Barrier(2)
+
+    def start(_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", start)
+        crew.share(range(5), found.append)
+    assert found == [*range(5)]
+    assert crew._helpers == 0
+    assert_nothing_left(crew)
+    crew.share(range(2), lambda _: both.wait(timeout=30))
+
+
+def test_who_is_interrupted_while_others_run_parts_waits_for_them_and_leaves_nothing(monkeypatch):
+    both, interrupted, ended, caller = threading.Barrier(2), threading.Event(), [], threading.get_ident()
+
+    class Interrupted(threading.Condition):
+        def wait(self, timeout=None):
+            if threading.get_ident() == caller and not interrupted.is_set():
+                interrupted.set()
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    def run(i):
+        both.wait(timeout=30)
+        if threading.get_ident() != caller:
+            assert interrupted.wait(timeout=30)
+            ended.append(i)
+
+    monkeypatch.setattr(module, "Condition", Interrupted)
+    crew = crew_of(2)
+    with pytest.raises(KeyboardInterrupt):
+        crew.share(range(2), run)
+    assert len(ended) == 1
+    assert_nothing_left(crew)
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """Parts take what is added here; two threads."""
