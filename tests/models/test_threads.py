@@ -1,6 +1,7 @@
 """Numbers that threads share out."""
 
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_who_waits_helps_with_what_the_other_has_shared_out():
 
 @pytest.mark.parametrize("n", [2, 3, 8])
 def test_parts_of_parts_from_many_threads_are_all_run(n):
-    """At most as many are at work as callers and cores together, and nobody waits for ever."""
+    """Nobody waits for ever."""
     crew, lock, found = crew_of(n), threading.Lock(), []
 
     def leaf(at):
@@ -78,8 +79,54 @@ def test_parts_of_parts_from_many_threads_are_all_run(n):
     for caller in callers:
         caller.join(timeout=60)
     assert len(found) == len(set(found)) == 4 * 27
-    assert not crew._jobs
     assert crew._helpers < n
+    assert_nothing_left(crew)
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_no_helper_begins_while_as_many_are_at_work_as_there_are_cores(bad):
+    """Two cores: the first caller gets a helper, then three more callers come, and the helper is done first."""
+    crew, lock, running, helped, most = crew_of(2), threading.Lock(), [], [], []
+    all_in, helper_is_done = threading.Event(), threading.Event()
+
+    def leaf(caller):
+        me = threading.current_thread()
+        with lock:
+            running.append(me)
+            most.append(len(running))
+            if me not in callers:
+                helped.append(caller)
+        assert (helper_is_done if me in callers else all_in).wait(timeout=60)
+        with lock:
+            running.remove(me)
+        if bad:
+            raise ValueError(caller)
+
+    def share(caller):
+        with suppress(ValueError):
+            crew.share(range(5), lambda _: leaf(caller))
+
+    def wait_for(n_running, n_free):
+        while True:
+            with crew._lock, lock:
+                if (len(running), crew._free) == (n_running, n_free):
+                    return
+
+    callers = [threading.Thread(target=share, args=(caller,), daemon=True) for caller in range(4)]
+    callers[0].start()
+    wait_for(2, 0)
+    for caller in callers[1:]:
+        caller.start()
+    wait_for(5, 0)
+    all_in.set()
+    wait_for(4, 1)
+    assert helped == [0]
+    del most[:]
+    helper_is_done.set()
+    for caller in callers:
+        caller.join(timeout=60)
+    assert max(most, default=0) <= 4
+    assert_nothing_left(crew)
 
 
 @pytest.mark.parametrize("bad", [0, 5, 9])
@@ -95,6 +142,7 @@ def test_what_a_thread_raises_comes_out_after_all_have_ended(bad):
     with pytest.raises(ValueError, match=str(bad)):
         crew.share(range(10), run)
     assert running == [bad]
+    assert_nothing_left(crew)
     found = []
     crew.share(range(10), found.append)
     assert sorted(found) == list(range(10))
