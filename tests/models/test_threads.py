@@ -254,6 +254,21 @@ def test_who_waited_for_a_core_counts_as_twice_as_long_at_most(clock):
     assert parts._all == pytest.approx(1.25e-5)
 
 
+@pytest.mark.parametrize("n", [module.LEAST, 100])
+def test_steps_that_wait_for_a_core_however_often_are_not_shared_out(n, clock, monkeypatch):
+    """Each takes 100 µs, and from the second on waits for a second."""
+    parts, waited = Parts(), [0.0]
+    monkeypatch.setattr(module, "perf_counter", lambda: clock[0] + waited[0])
+
+    def run(*_):
+        clock[0] += 1e-4
+        waited[0] += step > 0
+
+    for step in range(100):
+        parts.run(n, 10, run)
+        assert not parts.worth(n)
+
+
 def test_one_core_needs_no_clock(monkeypatch):
     monkeypatch.setattr(CREW, "n", 1)
     monkeypatch.setattr(module, "perf_counter", None)
