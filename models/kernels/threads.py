@@ -210,6 +210,8 @@ class Crew:
 
 
 CREW = Crew()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=CREW.__init__)  # type: ignore[misc]  # it has none of these threads
 
 
 class Parts:

@@ -1,5 +1,7 @@
 """Numbers that threads share out."""
 
+import subprocess
+import sys
 import threading
 from contextlib import suppress
 
@@ -197,6 +199,28 @@ def test_who_is_interrupted_while_others_run_parts_waits_for_them_and_leaves_not
     assert_nothing_left(crew)
 
 
+FORKED = """
+import os, threading
+from riparian.models.kernels.threads import CREW
+
+def share():
+    both = threading.Barrier(2)
+    CREW.share(range(2), lambda _: both.wait(timeout=30))
+
+CREW.n = 2
+share()
+child = os.fork()
+if child == 0:
+    share()
+    os._exit(7)
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_has_helpers_of_its_own():
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], timeout=120, check=False).returncode == 7
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """Parts take what is added here; two threads."""
@@ -260,12 +284,12 @@ def test_steps_that_wait_for_a_core_however_often_are_not_shared_out(n, clock, m
     parts, waited = Parts(), [0.0]
     monkeypatch.setattr(module, "perf_counter", lambda: clock[0] + waited[0])
 
-    def run(*_):
+    def run(seconds):
         clock[0] += 1e-4
-        waited[0] += step > 0
+        waited[0] += seconds
 
-    for step in range(100):
-        parts.run(n, 10, run)
+    for waits in (0, *100 * [1]):
+        parts.run(n, 10, lambda *_, waits=waits: run(waits))
         assert not parts.worth(n)
 
 
