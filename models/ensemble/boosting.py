@@ -16,7 +16,7 @@ from riparian.models.ensemble.members import LEARNED, Ensemble
 from riparian.models.hoeffding.hoeffding_tree import HoeffdingTree
 from riparian.models.kernels.draws import key
 from riparian.models.kernels.kernel import kernel
-from riparian.models.kernels.threads import CREW, pass_on
+from riparian.models.kernels.threads import CREW
 
 BOOST = 2  # what draws are for
 # On several threads, chunks of a program for each, and fewest operations of one: the more chunks, the sooner all have
@@ -99,7 +99,7 @@ class Boosting(Ensemble):
                     stage_of(number, stage)
 
         if threads > 1:
-            pass_on(threads, n_chunks, n_stages, n_flights, stage_of)
+            self._parts.pass_on(n, threads, n_chunks, n_stages, n_flights, stage_of)
         else:
             self._parts.alone(n, one_by_one)
 

@@ -265,6 +265,20 @@ class Parts:
         CREW.share(range(len(pieces)), timed, self._even)
         self._all = _faded(self._all, sum(took))
 
+    def pass_on(
+        self, n_ops: int, threads: int, n: int, n_stages: int, under_way: int, run: Callable[[int, int], None]
+    ) -> None:
+        """`pass_on`, of a step of so many operations, and note what it takes."""
+        took = list[float]()
+
+        def timed(item: int, stage: int) -> None:
+            began = thread_time()
+            run(item, stage)
+            took.append((thread_time() - began) / n_ops)
+
+        pass_on(threads, n, n_stages, under_way, timed)
+        self._all = _faded(self._all, sum(took))
+
     def _pieces(self, n_ops: int, n_parts: int) -> list[list[tuple[int, int]]]:
         """Parts that a thread takes together, as ranges: so many that they are worth it. Where parts are not even, the
         longest come first."""

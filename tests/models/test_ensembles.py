@@ -107,6 +107,18 @@ def test_an_error_in_a_thread_comes_out(name, monkeypatch):
         run(learner, stream, 3)
 
 
+@pytest.mark.parametrize("name", ["online-boosting", "smooth-boost"])
+def test_what_a_shared_step_took_counts_for_the_next(name, monkeypatch):
+    """A step that took far too long, as where kernels are compiled, does not keep the next ones shared for ever."""
+    share_out(monkeypatch, 2)
+    stream = mixed(100, seed=2)
+    learner = made(name, stream)
+    learner._parts._all = 1e9
+    for left in (0.75, 0.75**2, 0.75**3):
+        run(learner, stream, 3)
+        assert learner._parts._all == pytest.approx(1e9 * left, rel=1e-3)
+
+
 SIZES = [(10, 9, 2), (10, 9, 40), (100, 1000, 10), (1000, 5, 100)]
 
 
