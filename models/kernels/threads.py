@@ -59,6 +59,24 @@ def quota(root: Path, own: Path) -> float | None:
     return min(found, default=None)
 
 
+_HERE = threading.local()
+
+
+def busy_time() -> float:
+    """Seconds that this thread was kept, from any moment on: its processor time, and what it has waited for parts of
+    its steps that other threads ran. So a step that is shared out takes as long as its caller has it."""
+    return thread_time() + getattr(_HERE, "waited", 0.0)
+
+
+def _wait(changed: Condition) -> None:
+    """For others, as `busy_time` counts it."""
+    began = perf_counter()
+    try:
+        changed.wait()
+    finally:
+        _HERE.waited = getattr(_HERE, "waited", 0.0) + perf_counter() - began
+
+
 class _Job:
     """Parts of a step. above : the job whose part was divided into these."""
 
@@ -147,7 +165,7 @@ class Crew:
                 self._at_work -= 1
                 try:
                     self._call(1)
-                    job.changed.wait()
+                    _wait(job.changed)
                 finally:
                     self._at_work += 1
 
@@ -324,7 +342,7 @@ def pass_on(threads: int, n: int, n_stages: int, under_way: int, run: Callable[[
             while oldest < n and not failed:
                 item = ready(thread)
                 if item is None:
-                    changed.wait()
+                    _wait(changed)
                     continue
                 running[item] = True
                 changed.release()

@@ -36,6 +36,7 @@ from riparian.topics.commands import EventRecord, read_event
 from riparian.topics.names import INPUTS, OUTPUTS
 from riparian.topics.places import BITS, place_of
 from riparian.topics.records import DriftRecord, RawBatch
+from tests.models.shared_out import waiting_step
 
 TOPICS = tuple(f"s.{role}" for role in OUTPUTS)
 NOTHING_SENT = UncommittedOutputs(RecordedOrder(), {}, {}, {}, {})
@@ -641,6 +642,23 @@ def test_steps_are_taken_on_the_event_loop_as_long_as_those_of_their_size_are_br
     ):
         brief.judge(n, seconds)
         assert brief.most == few
+
+
+@pytest.mark.parametrize("on_the_loop", [True, False])
+def test_a_step_is_not_brief_while_its_thread_waits_for_others(spec, on_the_loop, monkeypatch):
+    """The event loop waits as long, whoever's processor time it is."""
+    shared, runner = waiting_step(monkeypatch), runner_of(spec)
+    runner.host.in_thread = asyncio.to_thread
+    runner.learner = types.SimpleNamespace(
+        learning=types.SimpleNamespace(hold=lambda: on_the_loop, let_go=lambda: None),
+        stages=lambda release: (shared() for _ in range(2)),
+        step=lambda release: shared(),
+    )
+    runner.made_of = lambda outcome: (outcome, [], [], [])
+    runner._brief.most = 4
+
+    asyncio.run(runner.step(types.SimpleNamespace(n=4)))
+    assert runner._brief.most == 2
 
 
 FOREST = {"model": "random-forest"}

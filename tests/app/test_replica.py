@@ -36,6 +36,7 @@ from tests.app.shared_world import (
     stream,
 )
 from tests.broker.harness import engine_of
+from tests.models.shared_out import SECONDS, waiting_step
 
 
 class Led(World):
@@ -589,6 +590,13 @@ def test_a_step_of_one_partition_that_takes_the_replica_on_wakes_the_others(
         await assignment.stop()
 
     asyncio.run(learned())
+
+
+def test_what_a_replica_learns_is_not_brief_while_its_thread_waits_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = SimpleNamespace(_replica=SimpleNamespace(advance=waiting_step(monkeypatch)))
+    assert ReplicaOfWorker._timed(one) == SECONDS  # type: ignore[arg-type]
 
 
 class Endless:

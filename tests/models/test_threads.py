@@ -8,7 +8,8 @@ from contextlib import suppress
 import pytest
 
 from riparian.models.kernels import threads as module
-from riparian.models.kernels.threads import CREW, Crew, Parts, n_cores, pass_on, quota
+from riparian.models.kernels.threads import CREW, Crew, Parts, busy_time, n_cores, pass_on, quota
+from tests.models.shared_out import SECONDS, waiting_step
 
 
 def crew_of(n):
@@ -329,6 +330,38 @@ def test_what_a_stage_raises_comes_out(bad, monkeypatch):
 
     with pytest.raises(ValueError, match=str(bad[0])):
         pass_on(2, 5, 4, 3, run)
+
+
+def test_who_waits_for_others_is_busy(monkeypatch):
+    step, before = waiting_step(monkeypatch), busy_time()
+    step()
+    assert busy_time() - before == SECONDS
+
+
+def test_who_waits_for_a_stage_is_busy(clock, monkeypatch):
+    """The first item's last stage and the second one's first are run at a time, the helper's for longer."""
+    waits, caller, now = threading.Event(), threading.get_ident(), [0.0]
+    both = threading.Barrier(2, action=waits.clear)
+
+    class Watched(threading.Condition):
+        def wait(self, timeout=None):
+            if threading.get_ident() == caller:
+                waits.set()
+            return super().wait(timeout)
+
+    def run(item, stage):
+        if item != stage:
+            both.wait(timeout=30)
+            if threading.get_ident() != caller:
+                assert waits.wait(timeout=30)
+                now[0] += SECONDS
+
+    monkeypatch.setattr(module, "Condition", Watched)
+    monkeypatch.setattr(module, "CREW", crew_of(2))
+    monkeypatch.setattr(module, "perf_counter", lambda: now[0])
+    before = busy_time()
+    pass_on(2, 2, 2, 2, run)
+    assert busy_time() - before == SECONDS
 
 
 V1 = {"quota": "200000", "period": "100000"}

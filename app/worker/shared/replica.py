@@ -6,7 +6,6 @@ A worker has one for all of its partitions, and one more for each load of some w
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 
 from aiokafka.errors import KafkaError
@@ -19,6 +18,7 @@ from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.joint_step import Taken, step_together
 from riparian.app.worker.shared.training_log import Feed
 from riparian.app.worker.task.turns import Brief
+from riparian.models.kernels.threads import busy_time
 from riparian.topics.names import LEARNED
 from riparian.topics.records import DriftRecord
 
@@ -166,10 +166,10 @@ class ReplicaOfWorker:
         self._brief.judge(n, seconds)
 
     def _timed(self) -> float:
-        """Learn what has come; processor time, s."""
-        began = time.thread_time()
+        """Learn what has come; `busy_time`, s."""
+        began = busy_time()
         self._replica.advance()
-        return time.thread_time() - began
+        return busy_time() - began
 
     async def stop(self) -> None:
         await self._feed.stop()

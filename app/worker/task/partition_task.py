@@ -45,6 +45,7 @@ from riparian.app.worker.task.release_gate import Releases
 from riparian.app.worker.task.reporter import Reporter
 from riparian.app.worker.task.turns import IN_STEP, Brief, Life, Turns
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
+from riparian.models.kernels.threads import busy_time
 from riparian.topics.decoding.headers import trace
 from riparian.topics.names import FEATURES, LEARNED
 from riparian.topics.places import place_of
@@ -469,12 +470,12 @@ class PartitionTask(Turns):
         n = release.n
         if n <= self._brief.most and self.learner.learning.hold():
             try:
-                step, cpu = await self._in_stages(release)
+                step, busy = await self._in_stages(release)
             finally:
                 self.learner.learning.let_go()
         else:
-            step, cpu = await self.host.in_thread(self._timed, release)
-        self._brief.judge(n, cpu)
+            step, busy = await self.host.in_thread(self._timed, release)
+        self._brief.judge(n, busy)
         return step
 
     async def send_predictions(self, step: Step) -> None:
@@ -518,26 +519,26 @@ class PartitionTask(Turns):
             self.host.inputs.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
 
     async def _in_stages(self, release: Release) -> tuple[Step, float]:
-        """Stage by stage with other partitions. And CPU seconds: those of the clock are longer on a busy machine."""
-        stages, seconds, cpu = self._stages(release), 0.0, 0.0
+        """Stage by stage with other partitions. And `busy_time`: the clock is ahead of it on a busy machine."""
+        stages, seconds, busy = self._stages(release), 0.0, 0.0
         made: Made | None = None
         while True:
-            began, cpu_began = time.perf_counter(), time.thread_time()
+            began, busy_began = time.perf_counter(), busy_time()
             try:
                 next(stages)
             except StopIteration as end:
                 made = end.value
-            cpu += time.thread_time() - cpu_began
+            busy += busy_time() - busy_began
             seconds += time.perf_counter() - began
             if made is not None:
-                return Step(*made, seconds), cpu
+                return Step(*made, seconds), busy
             await IN_STEP
 
     def _timed(self, release: Release) -> tuple[Step, float]:
         """Likewise, off the event loop."""
-        began, cpu_began = time.perf_counter(), time.thread_time()
+        began, busy_began = time.perf_counter(), busy_time()
         made = self.made_of(self.learner.step(release))
-        return Step(*made, time.perf_counter() - began), time.thread_time() - cpu_began
+        return Step(*made, time.perf_counter() - began), busy_time() - busy_began
 
     def _stages(self, release: Release) -> Generator[None, None, "Made"]:
         """Decode, join, learn, encode."""

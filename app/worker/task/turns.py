@@ -144,7 +144,7 @@ class Brief:
         self.most = 0
 
     def judge(self, n: int, seconds: float) -> None:
-        """Work on n records took so much processor time: the clock would also count what others did meanwhile."""
+        """Work on n records took so much `busy_time`: the clock would also count what others did meanwhile."""
         if seconds < BRIEF_SECONDS / 2:
             self.most = max(self.most, min(2 * n, FEW))
         elif seconds > BRIEF_SECONDS:
