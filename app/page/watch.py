@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
@@ -33,6 +34,11 @@ ASK_SECONDS = 5.0  # time between two questions whether the broker is there, s
 REQUEST_MS = 4000
 MOST_NOTES = 20_000  # events, letters and marks that wait for the store
 MARKS, LAST = "marks", "last"  # notes: which letters were retried; the last records of a partition
+
+
+async def _metadata(consumer: Any) -> ClusterMetadata:
+    """Of all topics: `consumer.partitions_for_topic` knows only those that the consumer reads."""
+    return await consumer._client.fetch_all_metadata()  # type: ignore[no-any-return]
 
 
 class Watch:
@@ -115,10 +121,10 @@ class Watch:
         finally:
             await close(consumer)
 
-    async def _partitions(self, consumer: Any) -> list[TopicPartition]:
-        present = await consumer.topics()
+    def _partitions(self, known: ClusterMetadata) -> list[TopicPartition]:
+        present = known.topics()
         for view in self.views:
-            n = len(consumer.partitions_for_topic(view.spec.topics.predictions) or ())
+            n = len(known.partitions_for_topic(view.spec.topics.predictions) or ())
             if n > view.spec.partitions:  # it has grown
                 view.grow(n)
         return [
@@ -130,7 +136,7 @@ class Watch:
 
     async def _assign(self, consumer: Any) -> dict[TopicPartition, tuple[int, int]]:
         """Follow every partition from where it is known, or from an hour ago. What is older: partition -> offsets."""
-        tps = await self._partitions(consumer)
+        tps = self._partitions(await _metadata(consumer))
         self._n_known = len(tps)
         consumer.assign(tps)
         if not tps:
@@ -209,24 +215,23 @@ class Watch:
             if now - asked > ASK_SECONDS:  # the client is silent about a broker that is not there
                 asked = now
                 async with asyncio.timeout(REQUEST_MS / 1000.0):
-                    tps = await self._partitions(consumer)
+                    tps = self._partitions(known := await _metadata(consumer))
                     if self.progress is None:  # before, nobody knows what has been taken
-                        await self._ask_ends(consumer)
+                        await self._ask_ends(consumer, known)
                 if len(tps) != self._n_known:
                     return  # topics were made since: begin anew
             if now - stored > STORE_SECONDS and self.progress is None:
                 stored = now
                 await asyncio.to_thread(self.save)
 
-    async def _ask_ends(self, consumer: Any) -> None:
+    async def _ask_ends(self, consumer: Any, known: ClusterMetadata) -> None:
         """Where the input topics begin and end."""
-        present = await consumer.topics()
         found = {
             TopicPartition(topic, p): (view, role)
             for view in self.views
             for role, topic in view.spec.input_topics.items()
-            if topic in present and role in (FEATURES, LABELS)
-            for p in range(min(view.spec.partitions, len(consumer.partitions_for_topic(topic) or ())))
+            if role in (FEATURES, LABELS)
+            for p in range(min(view.spec.partitions, len(known.partitions_for_topic(topic) or ())))
         }
         if not found:
             return

@@ -16,6 +16,7 @@ from riparian.app.state import growing
 from riparian.topics.names import changelog_topic
 from tests.broker.crashing import STOP
 from tests.broker.harness import Sent, Stream, administer, instances, make_topics, send, state_log, wait_on
+from tests.broker.test_ui import Ui
 from tests.processes import PATIENCE, until
 
 pytestmark = pytest.mark.broker
@@ -61,8 +62,7 @@ def test_a_stream_goes_on_with_the_partitions_that_its_topics_get(stream: Any, k
     assert "Traceback" not in worker.output
     s.spec = s.spec.with_partitions(4)
     for p in range(4):
-        report = s.holds(p, **({"start": 1} if kind == "partition" and p > 1 else {}))
-        assert report.n_predictions == total[p]
+        assert s.holds(p).n_predictions == total[p]
     assert sum(s.stored(p).pending.counts["joined"] for p in range(4)) == 1200
     for p in (2, 3):
         assert any(s.predictions(p)[0]["p"].values())  # the models of the others
@@ -94,8 +94,7 @@ def test_a_stream_whose_topics_others_make_goes_on_once_they_have(stream: Any, k
         s.reach(50, worker=worker, partition=1)
         assert worker.stop() == 0, worker.output[-3000:]
     s.spec = s.spec.with_partitions(2)
-    starts = {} if kind == "shared" else {"start": 1}
-    assert [s.holds(0).n_predictions, s.holds(1, **starts).n_predictions] == [250, 50]
+    assert [s.holds(0).n_predictions, s.holds(1).n_predictions] == [250, 50]
     assert s.stored(1).grown is not None
     assert any(s.predictions(1)[0]["p"].values())
 
@@ -104,7 +103,7 @@ def test_a_stream_that_asks_goes_on_by_a_command(stream: Any) -> None:
     s = stream(partitions=1, grow="ask")
     assert "there is nothing to do" in s.riparian("grow")
     rows = instances(150)
-    with s.worker() as worker:
+    with s.worker() as worker, Ui(s.folder, s.broker, s.path) as page:
         s.give(rows, 0, 100)
         s.reach(100, worker=worker)
         grow(s, 2)
@@ -117,6 +116,7 @@ def test_a_stream_that_asks_goes_on_by_a_command(stream: Any) -> None:
             for one in (worker, other):  # by then there are the outputs; a signal during a start would end it
                 until(lambda one=one: "Worker ready" in one.output.partition("the worker begins again")[2])
             s.predicted(50, worker, other, partition=1)
+            until(lambda: len(page.status(s.name)["partitions"]) == 2)
             assert other.stop() == worker.stop() == 0
     assert worker.output.count("the worker begins again") == 1
     s.spec = s.spec.with_partitions(2)

@@ -428,6 +428,9 @@ def _begin(
                 f"({changes.found[0].sentence}): audit with that one, or start a worker with this one first"
             )
     wanted = None if start is None else _named(spec, partition, kept, start)
+    if start is None and origin is not None and not any(origin[:2]):
+        # Nothing was folded before: the partition was added to a stream that had learned, or has an imported state.
+        wanted = next((one for one in kept if reached(one) and leads(one)), None)
     if reached(wanted) and leads(wanted):
         return wanted
     possible = [one.manifest.sequence for one in kept if reached(one) and leads(one)]
