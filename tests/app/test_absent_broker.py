@@ -93,7 +93,7 @@ def test_a_runner_that_waits_for_the_broker_can_be_stopped(monkeypatch, spec):
     async def stop() -> bool:
         waiting.outputs.stop = close_outputs
         waiting.start({})
-        waiting.begin(lambda _: asyncio.sleep(60))
+        waiting.begin([waiting], lambda _: asyncio.sleep(60))
         await asyncio.sleep(0)
         waiting.checkpoints.dirty = True  # a step was begun, and is not complete: this state must not be written
         await waiting.stop()

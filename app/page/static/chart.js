@@ -42,7 +42,7 @@ export class Shared {
 function offer(file, name) {
   const link = h("a", { href: URL.createObjectURL(file), download: name });
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // a busy browser begins to save it later
 }
 
 export class Chart {
