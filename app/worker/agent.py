@@ -37,8 +37,7 @@ def install(worker: WorkerContext, tasks: "Tasks") -> None:
 
 async def turn(task: PartitionTask) -> bool:
     """Do what one partition can do now; whether there is more."""
-    # Models that all partitions share have to come to its place first.
-    if task.replica is not None and not await task.follows():
+    if not await task.follows():  # models that all partitions share have to come to its place first
         return False
     # Metrics, events, the training log and checkpoints, as they are due: what the turn before has sent is mostly with
     # the broker by now, so that none of them waits for it.
