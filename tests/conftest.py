@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import forkserver, shared
-from tests.spread import need_broker, pytest_addoption, pytest_runtestloop, pytest_terminal_summary  # noqa: F401  (hooks)
+from tests.spread import ASKED, need_broker, pytest_addoption, pytest_runtestloop, pytest_terminal_summary  # noqa: F401  (hooks)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -156,6 +156,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     assert server.stdin is not None
     server.stdin.close()
     server.wait()
+    session.config.stash[ASKED] = forkserver.costs(Path(os.environ[forkserver.FOLDER]))
     shutil.rmtree(os.environ[forkserver.FOLDER])
     found = leftovers(MARK, os.getpid())
     if not found:

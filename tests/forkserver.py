@@ -39,6 +39,7 @@ FOLDER = (
     "TEST_RIPARIAN_FOLDER"  # of the environment: what a run keeps for all of its processes, the server's socket too
 )
 SOCKET = "forks"
+COSTS = "costs"  # file of a line for each process that has ended: seconds of CPU, and the test that asked for it
 LENGTH = 8  # bytes that say how long a request is
 
 # What most streams of the tests run (`tests.broker.harness.stream_file`), and the detectors of drift.
@@ -80,7 +81,7 @@ class Process:
     ) -> None:
         self.args = [sys.executable, "-m", *arguments]
         self.returncode: int | None = None
-        request = {"arguments": list(arguments), "cwd": str(cwd), "n_files": n_files}
+        request = {"arguments": list(arguments), "cwd": str(cwd), "n_files": n_files, "test": _test()}
         body = json.dumps(request | {"environment": dict(os.environ if env is None else env)}).encode()
         self._link = socket.socket(socket.AF_UNIX)
         self._link.connect(str(_folder() / SOCKET))
@@ -113,6 +114,22 @@ class Process:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+def _test() -> str:
+    """The test that runs in this process, where one does."""
+    return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+
+
+def costs(folder: Path) -> "dict[str, float]":
+    """Seconds of CPU of the processes that each test asked for, with all that these waited for; of a server that has
+    ended. What none asked for, as the broker, is under ""."""
+    found: dict[str, float] = {}
+    with contextlib.suppress(FileNotFoundError):
+        for line in (folder / COSTS).read_text().splitlines():
+            seconds, _, test = line.partition(" ")
+            found[test] = found.get(test, 0.0) + float(seconds)
+    return found
 
 
 def _folder() -> Path:
@@ -183,6 +200,7 @@ class _Server:
     def __init__(self, folder: Path) -> None:
         self._prepared = False
         self._children: dict[int, socket.socket] = {}
+        self._costs, self._tests = (folder / COSTS).open("a"), dict[int, str]()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(folder / "forks.new"))
         self._listener.listen(64)
@@ -232,7 +250,7 @@ class _Server:
             return request
         os.close(stdout)
         os.close(stderr)
-        self._children[child] = link
+        self._children[child], self._tests[child] = link, request["test"]
         _say(link, child)
         return None
 
@@ -243,8 +261,9 @@ class _Server:
 
     def _tell_ends(self) -> None:
         for child in list(self._children):
-            ended, status = os.waitpid(child, os.WNOHANG)
+            ended, status, used = os.wait4(child, os.WNOHANG)
             if ended:
+                print(used.ru_utime + used.ru_stime, self._tests.pop(child), file=self._costs, flush=True)
                 link = self._children.pop(child)
                 _say(link, os.waitstatus_to_exitcode(status))
                 link.close()

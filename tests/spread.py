@@ -3,8 +3,9 @@
 The run's process imports and collects everything, once. Each file of tests runs in a fork of it, N at a time, whose
 memory is given back at the file's end: numba takes hundreds of megabytes to compile a family's kernels. Tests on a
 broker mostly wait: of the other files no more run at a time than there are cores, so that neither kind is left when the
-other one is done. Without the option tests run where they are, for a debugger. `--costs N` lists the N files that took
-most CPU, with the peak of their memory.
+other one is done. Without the option tests run where they are, for a debugger. `--costs N` lists the N files and the N
+tests that took most CPU, in their own process (with all that it waited for) and in those of the fork server that they
+asked for.
 """
 
 import contextlib
@@ -26,10 +27,12 @@ from _pytest.runner import runtestprotocol
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--processes", type=int, metavar="N", help="run each file of tests in a process, N at a time")
-    parser.addoption("--costs", type=int, default=0, metavar="N", help="list the N files that took most CPU")
+    parser.addoption("--costs", type=int, default=0, metavar="N", help="list the N files and tests that took most CPU")
 
 
-COSTS = pytest.StashKey[list[tuple[float, int, Path]]]()
+COSTS = pytest.StashKey[list[tuple[float, int, str]]]()  # of files: seconds, and the peak of memory in kB
+TESTS = pytest.StashKey[dict[str, float]]()  # seconds of each
+ASKED = pytest.StashKey[dict[str, float]]()  # `forkserver.costs`
 
 
 class File:
@@ -41,7 +44,7 @@ class File:
     def __init__(self, items: list[pytest.Item]) -> None:
         self.items = deque(items)
         self.waits = need_broker(items)
-        self._costs, self._path = items[0].config.stash.setdefault(COSTS, []), items[0].path
+        self._costs, self._name = items[0].config.stash.setdefault(COSTS, []), items[0].nodeid.partition("::")[0]
         self.reports, sink = connection.Pipe(duplex=False)
         self._pid = os.fork()
         if self._pid == 0:
@@ -54,7 +57,7 @@ class File:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         _, status, used = os.wait4(self._pid, 0)
-        self._costs.append((used.ru_utime + used.ru_stime, used.ru_maxrss, self._path))
+        self._costs.append((used.ru_utime + used.ru_stime, used.ru_maxrss, self._name))
         return status
 
 
@@ -79,9 +82,16 @@ class _Reporter:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        hook, reports = item.config.hook, runtestprotocol(item, log=False, nextitem=nextitem)
-        self._sink.send([hook.pytest_report_to_serializable(config=item.config, report=one) for one in reports])
+        hook, before = item.config.hook, _used()
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        made = [hook.pytest_report_to_serializable(config=item.config, report=one) for one in reports]
+        self._sink.send((_used() - before, made))
         return True
+
+
+def _used() -> float:
+    """Seconds of CPU of this process, and of all that it has waited for."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def _run(items: list[pytest.Item], sink: Any) -> NoReturn:
@@ -148,13 +158,14 @@ def _take(file: File) -> list[pytest.Item] | None:
     """Report the test that has ended. Where the process has ended: the tests that are left, but for the one that was
     running, which has failed."""
     try:
-        found = file.reports.recv()
+        seconds, found = file.reports.recv()
     except EOFError:
         status = file.end()
         if file.items:
             _report(item := file.items.popleft(), [_lost(item, status)])
         return [*file.items]
     item = file.items.popleft()
+    item.config.stash.setdefault(TESTS, {})[item.nodeid] = seconds
     hook = item.config.hook
     _report(item, [hook.pytest_report_from_serializable(config=item.config, data=one) for one in found])
     return None
@@ -173,15 +184,31 @@ def _report(item: pytest.Item, reports: list[pytest.TestReport]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    costs = config.stash.get(COSTS, [])
-    shown = sorted(costs, reverse=True)[: config.getoption("costs")]
-    if not shown:
+    n, costs, asked = config.getoption("costs"), config.stash.get(COSTS, []), config.stash.get(ASKED, {})
+    if not n or not costs:
         return
-    own, others = (sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    files = sum(seconds for seconds, *_ in costs)
-    terminalreporter.section("seconds of CPU, and peak of memory in MB")
-    for seconds, kilobytes, path in shown:
-        terminalreporter.write_line(f"{seconds:8.1f} {kilobytes >> 10:6} {path.relative_to(config.rootpath)}")
-    terminalreporter.write_line(f"{files:8.1f}        all files and what they started")
-    terminalreporter.write_line(f"{others - files:8.1f}        workers, commands and the broker, of the fork server")
-    terminalreporter.write_line(f"{own:8.1f}        collection and reports")
+    files, peaks = dict[str, float](), dict[str, int]()
+    for seconds, kilobytes, name in costs:  # a file has another process where one has died
+        files[name] = files.get(name, 0.0) + seconds
+        peaks[name] = max(peaks.get(name, 0), kilobytes >> 10)
+    by_file = dict[str, float]()
+    for test, seconds in asked.items():
+        name = test.partition("::")[0]
+        by_file[name] = by_file.get(name, 0.0) + seconds
+    broker = by_file.pop("", 0.0)
+    terminalreporter.section("seconds of CPU: all, of these its own process's, and MB of that one")
+    for own, others in ((files, by_file), (config.stash.get(TESTS, {}), asked)):
+        sums = {name: own.get(name, 0.0) + others.get(name, 0.0) for name in own}
+        for name in sorted(sums, key=lambda name, sums=sums: -sums[name])[:n]:
+            terminalreporter.write_line(f"{sums[name]:8.1f} {own[name]:8.1f} {peaks.get(name, ''):>6} {name}")
+        terminalreporter.write_line("")
+    used, waited = (sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    in_files, forked = sum(files.values()), sum(by_file.values())
+    for seconds, what in (
+        (in_files, "processes of files and what they started"),
+        (forked, "workers and commands of the fork server"),
+        (broker, "the broker that all share"),
+        (waited - in_files - forked - broker, "the fork server itself"),
+        (used, "collection and reports"),
+    ):
+        terminalreporter.write_line(f"{seconds:8.1f} {what}")
