@@ -286,5 +286,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with printed("anomaly"):
+    with printed("anomaly", "--alerts", "--start", "--jump", "--seeds"):
         main()

@@ -202,9 +202,10 @@ def speed(n: int = 40_000, pairs: int = 7) -> None:
     asked += [{"class": "rare", name: share} for name, share in TARGETS if (name, share) != ("recall", 0.8)]
     for decision in (None, *asked):
         _folded(decision, data)
+    print("| decision | CPU, of that without | least | most |\n|---|---|---|---|")
     for decision in asked:
         ratios = [_folded(decision, data) / _folded(None, data) for _ in range(pairs)]
-        print(f"{decision}: {np.median(ratios):.2f} of the CPU time without ({min(ratios):.2f} to {max(ratios):.2f})")
+        print(f"| `{decision}` | {np.median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.2f} |")
 
 
 def main() -> None:
@@ -222,18 +223,18 @@ def main() -> None:
     for model in given.models:
         for delay in DELAYS:
             compare(model, delay, given.n, given.seeds)
-    print("\n| model | labels late | of the rare class out of reach: least % | greatest % |")
-    print("|---|---|---|---|")
-    for model in given.models:
-        for delay in DELAYS:
-            out_of_reach(model, delay, given.n, given.seeds)
     print("\n| model | labels late | target | mean % | least % | greatest % |")
     print("|---|---|---|---|---|---|")
     for model in given.models:
         for delay in DELAYS:
             follow(model, delay, 2 * given.n, given.seeds)
+    print("\n| model | labels late | of the rare class out of reach: least % | greatest % |")
+    print("|---|---|---|---|")
+    for model in given.models:
+        for delay in DELAYS:
+            out_of_reach(model, delay, given.n, given.seeds)
 
 
 if __name__ == "__main__":
-    with printed("costs"):
+    with printed("costs", "--speed"):
         main()

@@ -157,5 +157,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with printed("drift"):
+    with printed("drift", "--features", "--answers"):
         main()

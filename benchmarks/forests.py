@@ -15,7 +15,6 @@ page, between its two marks. A learner that is not in the registry is left out, 
 import argparse
 import gzip
 import importlib.util
-import re
 import sys
 import time
 from collections.abc import Callable
@@ -36,7 +35,6 @@ BATCH = 100
 ORDINAL = {"A": 0.25, "C": 0.5, "G": 0.75, "T": 1.0}
 SETS = ("splice, nominal", "splice, ordinal", "pendigits")
 TRAINING = {"pendigits": 7494, "cifar-10": 50_000}  # the first rows, where the test set comes after them
-BEGIN, END = "<!-- figure-forests -->", "<!-- /figure-forests -->"
 
 PAPER = {"n_trees": 100, "batch_size": BATCH, "window": 0, "replaced": "never"}
 WINDOW = {"n_trees": 100, "batch_size": BATCH, "n_replaced": 3}
@@ -199,9 +197,6 @@ def main() -> None:
     parser.add_argument(
         "--pictures", type=Path, default=ROOT / "docs/evidence/learners", help="folder for a picture a data set"
     )
-    parser.add_argument(
-        "--out", type=Path, default=ROOT / "docs/evidence/learners/forests.md", help="page that has the marks"
-    )
     options = parser.parse_args()
     missing = sorted({model for model, _ in STREAMING.values()} - set(REGISTRY))
     if missing:
@@ -220,13 +215,7 @@ def main() -> None:
         shown = [line for line in best_first(found[name]) if line.label in SHOWN]
         picture = options.pictures / f"forests-{name.replace(', ', '-')}.svg"
         write(picture, shown, ["accuracy"], "the test set", along="labels learned")
-        print(table_of({name: found[name]}, options.seeds), flush=True)
-    text = table_of(found, options.seeds)
-    print(text)
-    if options.out.exists():
-        page = options.out.read_text()
-        marked = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
-        options.out.write_text(marked.sub(lambda _: f"{BEGIN}\n\n{text}\n\n{END}", page))
+    print(table_of(found, options.seeds))
 
 
 if __name__ == "__main__":

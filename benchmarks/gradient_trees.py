@@ -1,7 +1,6 @@
 """The effect of each choice in stochastic gradient trees: one row per variant, one column per data set.
 
     python -m benchmarks.gradient_trees [--data ../shared/data] [--rows 10000] [--only tuned paper …] [--shuffle SEED]
-                                        [--markdown]
 
 Test-then-train in file order, immediate labels; accuracy in % (a prediction that is all zero is wrong), mean absolute
 error for fried and abalone. Agrawal: function 0, perturbation 0.05, 100,000 instances, seed 1. Speed is instances a
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.record import write
+from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read, test_then_train
 from riparian.models.contract import Schema
 from riparian.models.registry import create
@@ -108,7 +107,6 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="of each data set, from the beginning")
     parser.add_argument("--shuffle", type=int, metavar="SEED", help="in random order instead of the files'")
     parser.add_argument("--only", nargs="+", metavar="VARIANT", help="variants whose names begin so")
-    parser.add_argument("--markdown", action="store_true", help="print a table for a document")
     options = parser.parse_args()
     data = tables(options.data, options.rows, options.shuffle)
     variants = {
@@ -117,25 +115,14 @@ def main() -> None:
         if options.only is None or any(name.startswith(start) for start in options.only)
     }
     create(LEARNER, data["splice"].schema).warm_up()
-    if options.markdown:
-        print(f"| | {' | '.join(data)} | thousand/s on Agrawal |\n|{'---|' * (len(data) + 2)}")
-    else:
-        print(f"{'':38}" + "".join(f"{name:>20}" for name in data))
-    results: dict[str, dict[str, dict[str, float]]] = {}
+    print(f"| | {' | '.join(data)} | thousand/s on Agrawal |\n|{'---|' * (len(data) + 2)}")
+    digits = {name: 2 if name in REGRESSIONS else 1 for name in data}
     for variant, parameters in variants.items():
-        found = results[variant] = {name: measure(table, parameters) for name, table in data.items()}
-        digits = {name: 2 if name in REGRESSIONS else 1 for name in data}
-        if options.markdown:
-            cells = " | ".join(f"{figures['score']:.{digits[name]}f}" for name, figures in found.items())
-            print(f"| {variant} | {cells} | {found['agrawal']['instances_per_second'] / 1e3:,.0f} |", flush=True)
-        else:
-            cells = "".join(
-                f"{figures['score']:9.2f} {figures['instances_per_second'] / 1e3:6,.0f}k{figures['n_nodes']:>4}"
-                for figures in found.values()
-            )
-            print(f"{variant:38}{cells}", flush=True)
-    write("gradient_trees", results)
+        found = {name: measure(table, parameters) for name, table in data.items()}
+        cells = " | ".join(f"{figures['score']:.{digits[name]}f}" for name, figures in found.items())
+        print(f"| {variant} | {cells} | {found['agrawal']['instances_per_second'] / 1e3:,.0f} |", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    with printed("gradient_trees", "--shuffle"):
+        main()

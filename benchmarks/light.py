@@ -4,7 +4,7 @@
 
 Data sets go by in file order, generated streams are those of benchmarks/frontier.py; test-then-train, labels at once.
 Figures are accuracy in percent, of fried and abalone the mean absolute error. Microseconds are CPU time of one thread
-an instance, of runs in turns, and those that are reckoned.
+an instance, of runs in turns, and those that are estimated.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--delay", type=int, default=0, help="instances that labels are late")
     options = parser.parse_args(arguments)
     budgets = [DEFAULT, *map(float, options.budgets.split(","))]
-    heads = [f"{what}{budget:g} µs" for budget in budgets for what in ("", "took, of ", "reckoned, of ")]
+    heads = [f"{what}{budget:g} µs" for budget in budgets for what in ("", "took, of ", "estimated, of ")]
     print("| | " + " | ".join([*heads, "members within the least"]) + " |\n" + "|---" * (len(heads) + 2) + "|")
     lost: dict[float, list[float]] = {budget: [] for budget in budgets}
     for world in [*shown(options.data), *generated(options.n)]:

@@ -354,5 +354,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    with printed("opinion_pool"):
+    with printed("opinion_pool", "--auto", "--alone", "--change", "--rest", "--refit"):
         main()

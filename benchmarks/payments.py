@@ -82,6 +82,20 @@ ALERTS = 0.01
 MAX_SECONDS = 3600.0
 SAME = {"worker": "ours", "silence-worker": "silence"}  # to the last digit
 ONCE = ("river",)  # of the first seed alone
+SAID = {
+    "alone": "the amount alone",
+    "ours": "with keys",
+    "worker": "with keys, by a worker from Kafka",
+    "boosting": "boosting of scikit-learn on windows made by pandas, refitted each day",
+    "river": "River's adaptive random forest in its own loop, on its own aggregates in windows",
+    "silence": "`is: ok, after: 14d`",
+    "silence-worker": "the same by a worker from Kafka",
+    "calibrated": "with `predictions: {calibrated: true}`",
+    "matured": "with `predictions: {calibrated: matured}`",
+    "at-once": "without `unlabelled`: fraud when its label comes, all others after 60 days",
+    "blocked": "one payment in ten is blocked, its label is `null`",
+    "blocked-as-ok": "the same, and no label comes for it, so that it is taken for `ok`",
+}
 BOOSTING = {"early_stopping": False, "learning_rate": 0.05, "max_leaf_nodes": 8, "min_samples_leaf": 100}
 MEASURES = ("auroc", "average_precision", "recall", "ratio", "log_loss", "microseconds")
 HEAD = (
@@ -334,7 +348,7 @@ def main() -> None:
                 runs[seed] = {**about, **figures(run, stream.y, scored), "sha256": digest}
                 found[name] = [runs[seed] for seed in sorted(runs)]
                 found = {name: found[name] for name in names if name in found}
-                write(what, {"means": means(found), "runs": found})
+                write(what, {"tables": [shown(what, found)], "means": means(found), "runs": found})
             print(row(name, seed, runs[seed]), flush=True)
     for name, mean in means(found).items():
         print(row(name, "mean", mean))
@@ -351,6 +365,21 @@ def means(found: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, float]]
         name: {key: float(np.mean([one[key] for one in runs])) for key in MEASURES if all(key in one for one in runs)}
         for name, runs in found.items()
     }
+
+
+def shown(what: str, found: dict[str, list[dict[str, Any]]]) -> dict[str, list[Any]]:
+    """The table of the documentation."""
+    measures = ["auroc", "average_precision", "recall", "microseconds" if what == "payments" else "ratio"]
+    last, digits = ("CPU a payment, µs", 0) if what == "payments" else ("p / rate", 2)
+    rows = [
+        [
+            SAID[name],
+            ", ".join(str(run["seed"]) for run in found[name]),
+            *(f"{mean[key]:,.{digits if key == measures[-1] else 3}f}" for key in measures),
+        ]
+        for name, mean in means(found).items()
+    ]
+    return {"heads": ["", "seeds", "AUROC", "average precision", "recall at 1 % of alerts", last], "rows": rows}
 
 
 def row(name: str, seed: object, one: dict[str, float]) -> str:

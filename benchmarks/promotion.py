@@ -121,7 +121,7 @@ def better_streams(streams: int) -> None:
 
 def forests(folder: Path) -> None:
     """Print how many pairs of one forest under two seeds are told apart, either way."""
-    print("\n| data | forest | labels late | pairs told apart | accuracy of even and odd hundreds, correlation |")
+    print("\n| data | forest | labels late | pairs called different | accuracy of even and odd hundreds, correlation |")
     print("|---|---|---|---|---|")
     for (name, nominal), model, lateness in itertools.product(NOMINAL.items(), FORESTS, (0, 200)):
         table = read(folder / f"{name}.csv.gz", nominal)

@@ -1,7 +1,7 @@
 """Where benchmarks and campaigns leave their figures: benchmarks/results/NAME.json, which documentation is filled from.
 
 `write("state", {"recovery_seconds": 1.2}, seed=1)` writes figures, and `with printed("costs"): main()` those of a
-benchmark whose tables are its figures.
+benchmark whose tables are its figures. `<!-- figures: costs -->` in a page shows them, `python -m docs` fills it.
 """
 
 import contextlib
@@ -9,6 +9,7 @@ import io
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,15 @@ def commit() -> str:
     except (OSError, subprocess.CalledProcessError):
         return ""
     return named.stdout.strip() + "+" * (differs.returncode != 0)
+
+
+def command() -> str:
+    """What was run, without the folders of files."""
+    program = Path(sys.argv[0]).resolve()
+    if not program.is_relative_to(ROOT):
+        return ""
+    module = ".".join(program.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__")
+    return shlex.join(["python", "-m", module, *(Path(one).name if "/" in one else one for one in sys.argv[1:])])
 
 
 def processor() -> str:
@@ -65,6 +75,7 @@ def write(name: str, figures: Any, *, seed: int | None = None, folder: Path = RE
         "commit": commit(),
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
         "seed": seed,
+        "command": command(),
         "machine": {
             "processor": processor(),
             "cores": os.cpu_count(),
@@ -115,15 +126,19 @@ def tables(text: str) -> list[dict[str, list[Any]]]:
 
 
 @contextlib.contextmanager
-def printed(name: str) -> Iterator[None]:
-    """Write what is printed inside, unless it ends by an exception: its Markdown tables, and the other lines."""
+def printed(name: str, *modes: str) -> Iterator[None]:
+    """Write what is printed inside, unless it ends by an exception: its Markdown tables, and the other lines.
+
+    modes : options that make it another benchmark; those that were given are part of the file's name, as in
+    "anomaly-start" for `--start`.
+    """
     copied = _Copied()
     with contextlib.redirect_stdout(copied):
         yield
     text = "".join(copied.kept)
     others = [line for line in text.splitlines() if line.strip() and not line.startswith("|")]
-    arguments = [Path(one).name if "/" in one else one for one in sys.argv[1:]]  # where files lie is nobody's concern
-    write(name, {"arguments": arguments, "tables": tables(text), "lines": others})
+    given = [mode.strip("-") for mode in modes if mode in sys.argv]
+    write("-".join([name, *given]), {"tables": tables(text), "lines": others})
 
 
 def _plain(value: Any) -> Any:

@@ -263,6 +263,24 @@ def _named(value: bytes) -> tuple[int, str | None]:
     return int(one["id"]), max(p, key=p.get) if p and max(p.values()) > 0.0 else None
 
 
+def shown(figures: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The table of the documentation: of each stream and delay, all numbers of partitions in a row."""
+    counts = sorted({one["partitions"] for one in figures if one["partitions"] > 1})
+    heads = ["data set", "learner", "labels late", "one partition", *(f"{n} partitions" for n in counts), "most lost"]
+    alike: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for one in figures:
+        if one["partitions"] == 1 or one["learning"] != "partition":
+            alike.setdefault((one["set"], one["model"], one["delay"]), []).append(one)
+    rows = []
+    for (name, model, delay), ones in alike.items():
+        by_n = {one["partitions"]: one for one in ones}
+        most = max((one["loss"] or 0.0 for one in ones), default=0.0)
+        pace = [f"{np.median(by_n[n]['rate']) / np.median(by_n[1]['rate']):.2f}" for n in counts if n in by_n]
+        cells = [f"{min(by_n[n]['accuracy']):.2f}" if n in by_n else "" for n in (1, *counts)]
+        rows.append([name, f"`{model}`", f"{delay:,}", *cells, f"{most:.2f}", ", ".join(pace)])
+    return {"heads": [*heads, f"a second, of one: {', '.join(map(str, counts))}"], "rows": rows}
+
+
 def _numbers(text: str) -> list[int]:
     return list(map(int, text.split(",")))
 
@@ -333,7 +351,8 @@ def main(
                             cells += [f"{max(losses):.2f}" if losses else "", f"{max(f.late for f in found):.2f}"]
                             cells += [f"{np.median([f.rate for f in found]):,.0f}"]
                             print("|", " | ".join(map(str, cells)), "|", flush=True)
-                            write("shared_learning", {**options, "streams": figures})
+                            found_so_far = {**options, "tables": [shown(figures)], "streams": figures}
+                            write("shared_learning" + "-workers" * (workers > 1), found_so_far)
     except MeasureError as error:
         raise click.ClickException(str(error)) from None
 

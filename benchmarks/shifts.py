@@ -83,6 +83,7 @@ SWINGS: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 
 def swings(runs: int) -> None:
     """Ten features that follow their own past, a row a minute."""
+    print()
     head = ("40 days of ten features", "window", "streams with an alarm", "alarms a day", "design effect")
     print(f"| {' | '.join(head)} |\n|---|---|---|---|---|")
     for name, made in SWINGS.items():
@@ -143,7 +144,9 @@ SHIFTS: dict[str, tuple[bool, Shift]] = {
 
 
 def delays(runs: int) -> None:
-    print("| shift of one of ten features, at 5,000 | seen | median delay | 90 % within | as |\n|---|---|---|---|---|")
+    print(
+        "\n| shift of one of ten features, at 5,000 | seen | median delay | 90 % within | as |\n|---|---|---|---|---|"
+    )
     late = np.arange(N) >= AT
     for name, (nominal, made) in SHIFTS.items():
         found, kinds = [], Counter[str]()
@@ -207,5 +210,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with printed("shifts"):
+    with printed("shifts", "--answers"):
         main()

@@ -212,5 +212,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with printed("shrubs"):
+    with printed("shrubs", "--goals", "--speed"):
         main()

@@ -28,7 +28,7 @@ import numpy as np
 
 from benchmarks.papers import data, frame
 from benchmarks.papers.soft_hoeffding_trees import GRIDS, PAPER_TREE
-from benchmarks.record import write
+from benchmarks.record import printed
 from benchmarks.tables import Table
 from riparian.models.contract import Schema
 from riparian.models.registry import REGISTRY
@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--only", nargs="*", default=list(LEARNERS), choices=list(LEARNERS), metavar="NAME")
-    parser.add_argument("--json", type=Path, help="write the figures there as well")
+    parser.add_argument("--json", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--against", type=Path, help="a checkout to compare the speed with")
     parser.add_argument("--rounds", type=int, default=3, help="of a comparison")
     options = parser.parse_args()
@@ -173,14 +173,14 @@ def main() -> None:
     head("thousand instances/s", columns)
     for label, found in results.items():
         row(label, [f"{rate(found[name]) / 1e3:,.0f}" if name in found else "" for name in columns])
-    figures = {
-        label: {name: {"instances_per_second": rate(runs), "quality": quality(runs)} for name, runs in found.items()}
-        for label, found in results.items()
-    }
-    write("soft", figures)
     if options.json:
-        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+        each = {
+            label: {name: {"instances_per_second": rate(runs)} for name, runs in found.items()}
+            for label, found in results.items()
+        }
+        options.json.write_text(json.dumps(each) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    with printed("soft", "--against"):
+        main()

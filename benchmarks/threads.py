@@ -104,6 +104,22 @@ def summary(pairs: list[Pair], step: int) -> dict[str, float]:
     return {"one": one, "two": two, "ratio": ratio, "low": low, "high": high, "cpu": more, "programs": len(pairs)}
 
 
+def shown(report: dict[str, dict[str, Any]]) -> dict[str, list[Any]]:
+    """The table of the documentation."""
+    heads = ["", "stream", "thousand/s, one core", "two", "ratio, quartiles", "CPU"]
+    rows = [
+        [
+            f"`{MODELS[name.partition(', ')[0]][0]}`",
+            name.partition(", ")[2],
+            *(f"{each[key] / 1e3:,.{0 if each[key] > 2e4 else 1}f}" for key in ("one", "two")),
+            f"{each['ratio']:.2f} ({each['low']:.2f} to {each['high']:.2f})",
+            f"{each['cpu']:.2f}",
+        ]
+        for name, each in report.items()
+    ]
+    return {"heads": heads, "rows": rows}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", default="tree,arf,auto", help=f"of {', '.join(MODELS)}")
@@ -128,7 +144,7 @@ def main() -> None:
                 f"{found['low']:7.2f}{found['high']:7.2f}{found['cpu']:7.2f}",
                 flush=True,
             )
-    write("threads", report)
+    write("threads", {"tables": [shown(report)], "pairs": report})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Write again what the pages have from the code: `python -m docs`. A test fails where a page is out of date.
 
 A page names such a part between `<!-- generated: NAME -->` and `<!-- end -->`, with NAME one of PARTS; the rest of the
-page is written by hand. `<!-- figures: NAME -->` is filled from benchmarks/results/NAME.json.
+page is written by hand. `<!-- figures: NAME -->` is filled from benchmarks/results/NAME.json: its tables, and what was
+run when; `NAME#2` is the second table alone, `NAME#run` what was run.
 """
 
 import json
@@ -33,7 +34,7 @@ from riparian.topics.records import REASONS, DriftRecord, MetricsRecord, Partiti
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yaml"
-MARKED = re.compile(r"(<!-- (generated|figures): ([\w.-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- (generated|figures): ([\w.#-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -402,26 +403,34 @@ def first(doc: str | None) -> str:
 
 def figures(name: str) -> str:
     """What a run left in benchmarks/results/NAME.json: its tables, and where and when they were made."""
+    name, _, which = name.partition("#")
     run = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    machine = run["machine"]
-    made = [
-        ("run", f"`{name}.json`" + ("" if run["seed"] is None else f", seed {run['seed']}")),
-        ("day, commit", f"{run['ended'][:10]}, `{run['commit']}`"),
-        ("machine", f"{machine['cores']} cores ({machine['processor']}), load {machine['load']}"),
-    ]
-    return "\n\n".join([*tables(run["figures"]), table(("", ""), made)])
+    if which.isdecimal():
+        found = list(tables(run["figures"]))
+        if len(found) < int(which):
+            raise ValueError(f"a page shows table {which} of {name}.json, which has {len(found)}")
+        return found[int(which) - 1]
+    made = [("run", f"`benchmarks/results/{name}.json`" + ("" if run["seed"] is None else f", seed {run['seed']}"))]
+    if run.get("command"):
+        made.append(("command", f"`{run['command']}`"))
+    made.append(("day, commit", f"{run['ended'][:10]}, `{run['commit']}`"))
+    if "taken" in run:
+        made.append(("taken over", run["taken"]))
+    else:
+        machine = run["machine"]
+        made.append(("machine", f"{machine['cores']} cores ({machine['processor']}), load {machine['load']}"))
+    return "\n\n".join([*([] if which else tables(run["figures"])), table(("", ""), made)])
 
 
 def tables(found: Any) -> Iterator[str]:
-    """Tables of a benchmark, a list of records, means of each contestant, or counts."""
+    """Tables of a benchmark, a list of records, a record each contestant, or counts."""
     if isinstance(found, list):
         yield table([*found[0]], ([shown(cell) for cell in row.values()] for row in found))
     elif "tables" in found:
         for each in found["tables"]:
             yield table(each["heads"], each["rows"])
-    elif "means" in found:
-        heads = [*next(iter(found["means"].values()))]
-        yield table(["", *heads], ([name, *(shown(of[head]) for head in heads)] for name, of in found["means"].items()))
+    elif "rows" in found or "means" in found:
+        yield from tables(found.get("rows", found.get("means")))
     elif "partitions" in found:
         counts = [name for name in found["partitions"][0] if name.startswith("n_")]
         rows = [
@@ -431,8 +440,25 @@ def tables(found: Any) -> Iterator[str]:
             ("passed", "yes" if found["passed"] else "no"),
         ]
         yield table(("what", "count"), rows)
+    elif all(isinstance(row, dict) and not any(map(nested, row.values())) for row in found.values()):
+        yield from tables([{"": name} | row for name, row in found.items()])
     else:
-        yield from tables(found["rows"])
+        yield table(("what", "figure"), ((name, shown(value)) for name, value in leaves_of(found)))
+
+
+def nested(value: Any) -> bool:
+    return isinstance(value, dict | list)
+
+
+def leaves_of(found: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Figures within figures, by their names."""
+    if not nested(found):
+        yield name, found
+    elif isinstance(found, list) and not any(map(nested, found)):
+        yield name, ", ".join(map(shown, found))
+    else:
+        for key, value in found.items() if isinstance(found, dict) else enumerate(found):
+            yield from leaves_of(value, f"{name}, {key}".removeprefix(", "))
 
 
 def shown(cell: Any) -> str:

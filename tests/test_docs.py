@@ -277,6 +277,56 @@ def test_what_is_made_from_the_code_is_up_to_date(page: Path) -> None:
     assert refreshed(text) == text, "run python -m docs"
 
 
+# Tables with figures that no file in benchmarks/results/ has: how many of a page, and why.
+WHOLE = "written whole by its command"
+TERMS = "what a setting or a method is, no measurement"
+EVALUATE = "`riparian evaluate`, a run for each cell"
+KEPT = "runs of several days, kept beside each other by hand"
+BY_HAND = {
+    "accuracy": (8, WHOLE),
+    "accuracy-batch": (6, WHOLE),
+    "papers/overview": (5, WHOLE),
+    "papers/shrub-ensembles": (6, WHOLE),
+    "papers/soft-hoeffding-trees": (8, WHOLE),
+    "papers/stochastic-gradient-trees": (8, WHOLE),
+    "papers/streaming-forests": (6, WHOLE),
+    "frontier": (1, TERMS),
+    "index": (1, "answers in short, which lead to the pages"),
+    "late-labels": (1, TERMS),
+    "threats": (1, "connections that a test makes"),
+    "learners/gradient-trees": (1, TERMS),
+    "bags": (1, EVALUATE),
+    "forecasts": (1, EVALUATE),
+    "intervals": (1, EVALUATE),
+    "rare-classes": (1, EVALUATE),
+    "anomalies": (3, f"{TERMS} (2); {KEPT}"),
+    "auto": (3, f"{EVALUATE}; {KEPT} (2)"),
+    "reasons": (1, KEPT),
+    "recovery": (2, "a row for each campaign; the newest of each kind have files of their own"),
+    "scale": (8, KEPT),
+    "speed": (2, KEPT),
+    "wire": (1, KEPT),
+    "learners/ensembles": (7, KEPT),
+    "learners/forests": (4, KEPT),
+    "learners/shrubs": (3, KEPT),
+    "learners/soft-trees": (2, KEPT),
+}
+
+
+def test_figures_of_evidence_are_filled_from_files() -> None:
+    """All tables that have a head and a figure at the beginning of a cell, but those BY_HAND."""
+    found = {}
+    for page in sorted((ROOT / "docs" / "evidence").rglob("*.md")):
+        text = MARKED.sub("", BLOCK.sub("", page.read_text(encoding="utf-8")))
+        tables = [match[0].splitlines() for match in re.finditer(r"(?:^\|.*\n)+", text, re.MULTILINE)]
+        n = sum(
+            bool(re.search(r"\w", head) and re.search(r"\| [*−+<>~-]*\d", "\n".join(rows))) for head, _, *rows in tables
+        )
+        if n:
+            found[str(page.relative_to(ROOT / "docs" / "evidence").with_suffix(""))] = n
+    assert found == {page: n for page, (n, _) in BY_HAND.items()}
+
+
 # decisions -----------------------------------------------------------------------------------------------------------
 
 
