@@ -175,13 +175,15 @@ class PartitionReader:
 
 
 @asynccontextmanager
-async def reading(connection: Connection, topic: str, partition: int) -> AsyncIterator[PartitionReader]:
-    """A reader of a topic's partition."""
+async def reading(
+    connection: Connection, topic: str, partition: int, fetch_bytes: int = PIECE_BYTES
+) -> AsyncIterator[PartitionReader]:
+    """A reader of a topic's partition. fetch_bytes : what a request brings at most, but a batch at least."""
     tp = TopicPartition(topic, partition)
     consumer = connection.consumer(
         auto_offset_reset="none",
         fetch_max_wait_ms=100,
-        max_partition_fetch_bytes=PIECE_BYTES,
+        max_partition_fetch_bytes=fetch_bytes,
         isolation_level=COMMITTED,
     )
     await consumer.start()

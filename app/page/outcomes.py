@@ -6,7 +6,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from riparian.topics.records import ANOMALY, REGRESSION, Text, Whole
 from riparian.topics.vocabulary import canonical
 
 MOST = 100_000  # predictions of a stream, all partitions together
-MOST_ALERTS = 2_000  # of these, alerts whose reasons are kept
+MOST_ALERTS = 2_000  # of these, alerts that are kept whole
 MOST_EARLY = 20_000  # labels that came before their predictions were read
 MOST_CLASSES = 1_000
 BEHIND_MS = 600_000  # by which labels are older than their predictions where records of the past are predicted
@@ -40,7 +40,18 @@ class KeptPrediction(ModelPrediction, kw_only=True):
 
     id: Text
     offset: Whole
+    index: Whole | None = None
     reasons: dict[Text, float] | None = None
+    features: dict[Text, Any] | None = None
+
+
+class KeptAlert(NamedTuple):
+    """reasons : what features added. features : those over the past of keys. source : offset of the feature record, and
+    which instance of it."""
+
+    reasons: Mapping[str, float] | None
+    features: Mapping[str, Any] | None
+    source: tuple[int, int]
 
 
 def alert_class(spec: Spec) -> str | None:
@@ -90,8 +101,8 @@ class Outcomes:
         `alert_class`.
     n : int
         Predictions that were taken, n_labels likewise; n_unread records that are none.
-    reasons : dict
-        Number of a prediction -> what features added, of the last alerts.
+    kept : dict
+        Number of a prediction -> KeptAlert, of the last alerts.
 
     Examples
     --------
@@ -109,7 +120,7 @@ class Outcomes:
         if self.about is not None:
             self.code(self.about)
         self.n = self.n_labels = self.n_unread = 0
-        self.reasons: OrderedDict[int, Mapping[str, float] | None] = OrderedDict()
+        self.kept: OrderedDict[int, KeptAlert] = OrderedDict()
         self._rows = np.zeros(most, ROW)
         self._ids: list[str] = [""] * most
         self._lock = threading.RLock()
@@ -168,14 +179,14 @@ class Outcomes:
                 old = self._key(int(self._rows[at]["partition"]), self._ids[at])
                 if self._of.get(old) == self.n - self.most:
                     del self._of[old]
-                self.reasons.pop(self.n - self.most, None)
+                self.kept.pop(self.n - self.most, None)
             self._clock[partition] = max(time, self._clock.get(partition, 0))
             self._rows[at] = time, partition, position, index, y, score, sure, alert, label, label_time
             self._ids[at], self._of[key] = said.id, self.n
             if alert:
-                self.reasons[self.n] = said.reasons
-                if len(self.reasons) > MOST_ALERTS:
-                    self.reasons.popitem(last=False)
+                self.kept[self.n] = KeptAlert(said.reasons, said.features, (said.offset, said.index or 0))
+                if len(self.kept) > MOST_ALERTS:
+                    self.kept.popitem(last=False)
             self.n += 1
 
     def label(self, partition: int, id_: str, y: Any, time: int) -> None:
@@ -246,7 +257,7 @@ class Outcomes:
 
     def shown(self, number: int, row: Any, outcome: str) -> dict[str, Any]:
         """A prediction for the browser."""
-        score = None if math.isnan(row["score"]) else float(row["score"])
+        score, kept = None if math.isnan(row["score"]) else float(row["score"]), self.kept.get(number)
         found: dict[str, Any] = {
             "id": self._ids[number % self.most],
             "partition": int(row["partition"]),
@@ -259,7 +270,9 @@ class Outcomes:
             "outcome": outcome,
             "label": self._text(row["label"]),
             "label_time": int(row["label_time"]) or None,
-            "reasons": self.reasons.get(number),
+            "reasons": None if kept is None else kept.reasons,
+            "features": None if kept is None else kept.features,
+            "source": None if kept is None else kept.source,
         }
         if outcome == WAITING and self.matures is not None and self.assumed is not None:
             found |= {"due": found["time"] + self.matures, "assumed": self._text(self.assumed)}

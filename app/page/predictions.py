@@ -4,7 +4,6 @@ Why is told of trees: the tests from the root to the leaf, as the model was at t
 (`app.state.audit.moment`).
 """
 
-import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -18,16 +17,17 @@ from riparian.app import inspection
 from riparian.app.errors import RiparianError, StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import reading
+from riparian.app.page import values
 from riparian.app.page.outcomes import KeptPrediction
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.predictions.reasons import asked_about, keys_of
 from riparian.app.partition.records.decoder import PartitionDecoder
-from riparian.app.state.audit.finding import FoundPrediction, find, know_predictions, label_of, unpacked
+from riparian.app.state.audit.finding import FoundPrediction, find, know_predictions, label_of
 from riparian.app.state.audit.moment import Moment, moment_of
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Bags, Floats, Learner
 from riparian.models.explanation.shapley import contributions
-from riparian.topics.names import CHAMPION, FEATURES
+from riparian.topics.names import CHAMPION
 from riparian.topics.records import ANOMALY, MULTI_INSTANCE, VALUES
 from riparian.topics.vocabulary import canonical
 
@@ -131,23 +131,8 @@ async def record_at(
         place = msgspec.convert(made, KeptPrediction)
     except (IndexError, ValueError):
         raise StateError(f"no prediction is at offset {position:,} of partition {partition} any more") from None
-    found: dict[str, Any] = {"prediction": made, "time": records[0].timestamp, "x": {}, "keys": {}, "record": None}
-    async with reading(connection, spec.topics.features, partition) as features:
-        features.seek(place.offset)
-        records = await features.read(place.offset + 1) if features.first <= place.offset < features.end else []
-    if not records:
-        return found
-    batch = await unpacked(spec, decoder.codec, FEATURES, records)
-    at = int(made.get("index", 0))
-    row = decoder.features(batch.part(at, at + 1))
-    if len(row.x) == 1:
-        texts = [None if v is None else v.texts for v in decoder.values]
-        x = named_row(list(spec.features), texts, row.x[0].tolist())
-        found["x"] = {name: value for name, value in x.items() if spec.features[name].past is None}
-    found["keys"] = {name: values[0] for name, values in zip(spec.keys, row.keys, strict=False) if len(values)}
-    with contextlib.suppress(UnicodeDecodeError, TypeError):
-        found["record"] = bytes(records[0].value).decode()
-    return found
+    (found,) = await values.read(spec, connection, partition, [(place.offset, place.index or 0)])
+    return {"prediction": made, "time": records[0].timestamp, **found}
 
 
 def _models(spec: Spec, found: FoundPrediction, label: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -208,17 +193,7 @@ def _why(spec: Spec, moment: Moment, said: Sequence[Mapping[str, Any]]) -> dict[
 
 def shown(names: inspection.Names, row: Sequence[float]) -> dict[str, Any]:
     """Features by their names, with their values' own; None where missing."""
-    return named_row(names.features, names.values, row)
-
-
-def named_row(features: Sequence[str], texts: Sequence[Sequence[str] | None], row: Sequence[float]) -> dict[str, Any]:
-    """Features by their names. texts : of each nominal one its values by their codes, None of a numeric one."""
-    found: dict[str, Any] = {}
-    for name, known, value in zip(features, texts, row, strict=True):
-        code = None if known is None or math.isnan(value) else int(value)
-        text = None if known is None or code is None else known[code] if code < len(known) else f"#{code}"
-        found[name] = None if math.isnan(value) else value if text is None else text
-    return found
+    return values.named_row(names.features, names.values, row)
 
 
 def _added(

@@ -31,6 +31,7 @@ from riparian.app.page.lines import Steps, answered
 from riparian.app.page.models import ModelPages
 from riparian.app.page.requests import is_own, sent
 from riparian.app.page.tail import Tail
+from riparian.app.page.values import Values
 from riparian.app.page.view import DAY_MS, StreamView, as_json, now_ms
 from riparian.app.page.watch import DAYS, Watch
 from riparian.app.stream_file import spec as stream_file
@@ -104,6 +105,7 @@ class Page:
         self._files: dict[str, tuple[bytes, bytes, str]] = {}
         self._closing = asyncio.Event()
         self._looking = asyncio.Lock()
+        self._values = Values(model_pages.connection)
         self._actions = actions
 
     def application(self) -> web.Application:
@@ -144,6 +146,7 @@ class Page:
         return app
 
     async def _close(self, _: web.Application) -> None:
+        await self._values.close()
         self._closing.set()  # an open stream of events would hold the stop up
 
     @web.middleware
@@ -329,6 +332,8 @@ class Page:
         n = self._number(request, "n", alerts.SHOWN, 1, 1000) or alerts.SHOWN
         outcomes, partition = self.tail.outcomes[view.spec.name], self._partition(request, view)
         found = await asyncio.to_thread(outcomes.alerts, only, partition, n)
+        for row, values in zip(found["rows"], self._values.of(view.spec, found["rows"]), strict=True):
+            row["values"] = values
         return await self._json(request, found | alerts.about(view, partition, outcomes) | {"read": self.tail.read})
 
     async def _quality(self, request: web.Request) -> web.Response:

@@ -55,6 +55,7 @@ def payments(outcomes: Outcomes, now: int, n: int = 3000, threshold: float = 0.5
         if alert:
             alerts += 1
             made["reasons"] = {"amount_times": 0.55 * p, "terminal_risk": 0.4 * p, HOSTILE: -0.03 * p}
+            made["features"] = {"amount_times": 8.314159265, "terminal_risk": None, "card_count": 5}
         outcomes.take(i % 2, i, 0, now - 1000 * (n - i), made)
         if i < n - 300:
             outcomes.label(i % 2, f"p-{i:05}", "fraud" if fraud else "ok", now - 1000 * (n - i) + 200_000)
@@ -64,11 +65,23 @@ def payments(outcomes: Outcomes, now: int, n: int = 3000, threshold: float = 0.5
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_alerts_and_quality(
-    browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]], width: int, scheme: str
+    browser: Any,
+    served: tuple[Fed, Callable[[socket.socket], Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+    scheme: str,
 ) -> None:
     watch, serving = served
     sock, now = listen("127.0.0.1", 0), int(time.time() * 1000)
     watch.progress = None
+
+    async def read(spec: Any, connection: Any, partition: int, places: Any) -> list[Any]:
+        return [
+            {"x": {"amount": 100 * offset + 0.25, HOSTILE: "x"}, "keys": {"card": f"c-{offset}", "none": None}}
+            for offset, _ in places
+        ]
+
+    monkeypatch.setattr("riparian.app.page.values.read", read)
     become(watch, "classes: [ok, fraud]\n")
     with serving(sock):
         url = f"http://127.0.0.1:{sock.getsockname()[1]}"
@@ -88,6 +101,14 @@ def test_alerts_and_quality(
         look.until_said(f"{n} alerts in the last 3,000 predictions")
         look.until_said("They begin at 50.00 %.")
         assert page.locator(".alert").count() == min(n, 100)
+        look.until_said("amount_times 8.31416 +", ".alert")
+        look.until_said("card_count 5", ".alert .values")
+        look.until_said("c-", ".alert .values")
+        offset = int(page.locator(".alert .id").first.text_content().partition("-")[2])
+        look.until_said(f"amount {100 * offset:,}.25", ".alert .values")
+        link = page.locator(".alert .values a").first
+        assert link.text_content() == f"card c-{offset}"
+        assert f"tab=keys&key=card&value=c-{offset}" in link.get_attribute("href")
         picture(page, f"alerts-{width}")
         times = page.locator(".alert .id").all_text_contents()
         assert times == sorted(times, reverse=True)

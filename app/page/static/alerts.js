@@ -4,7 +4,7 @@ import { card, polled, settle, table } from "./widgets.js";
 import { added, largest, small, steps, waterfall } from "./waterfall.js";
 import { count, dash, h, moment, number, percent, span } from "./format.js";
 
-const AGAIN_MS = 3_000;
+const AGAIN_MS = 3_000, MOST_BESIDE = 5;
 const FILTERS = [["", "All", "alerts"], ["waiting", "Waiting", "waiting"], ["right", "Right", "right"], ["wrong", "False alarm", "wrong"], ["missed", "Missed", "missed"]];
 const SIGNS = { right: "■", wrong: "□", waiting: "◌", "no label": "–", missed: "✗", passed: "·" };
 
@@ -24,6 +24,17 @@ export function copyLink(app, path) {
     try { await navigator.clipboard.writeText(all); button.textContent = "Copied"; } catch { button.replaceChildren(h("span", {}, all)); }
   } }, "Copy link");
   return button;
+}
+
+// What stood in a record, in the words of a row.
+const brief = (value) => (typeof value === "number" ? value.toLocaleString("en", Math.abs(value) < 1000 ? { maximumSignificantDigits: 6 } : { maximumFractionDigits: 2 }) : whole(value));
+
+// What a row has besides its two reasons: other features, those first that moved the score, and its keys, which lead on.
+function beside(app, row, values) {
+  const ranked = [...largest(row.reasons).slice(2).map(([name]) => name), ...Object.keys(row.values?.x ?? {}), ...Object.keys(row.features ?? {})].filter((name) => Object.hasOwn(values, name));
+  const shown = [...new Set(ranked)].filter((name) => !largest(row.reasons).slice(0, 2).some(([top]) => top === name)).slice(0, MOST_BESIDE);
+  const keys = Object.entries(row.values?.keys ?? {}).filter(([, value]) => value !== null).map(([key, value]) => h("a", { href: app.link({ tab: "keys", key, value }), onclick: (event) => app.follow(event) }, `${key} ${value}`));
+  return [...keys, ...shown.map((name) => h("span", {}, h("span", { class: "note" }, `${name} `), values[name]))];
 }
 
 // Values as they stood, none cut.
@@ -93,9 +104,11 @@ export function alerts(app) {
     for (const [n, counted] of numbers) n.textContent = count(counts[counted]);
     const items = rows.map((row) => {
       const at = placeOf(row), item = lineOf(at);
+      const values = Object.fromEntries(Object.entries({ ...row.values?.x, ...row.features }).map(([name, value]) => [name, brief(value)]));
+      item.children[1].replaceChildren(...beside(app, row, values));
       item.firstChild.replaceChildren(h("span", { class: "time" }, moment(row.time)), h("span", { class: "id" }, row.id),
         h("span", { class: "score" }, row.score === null ? String(row.y ?? dash) : share ? percent(row.score) : number(row.score)),
-        h("span", { class: "why" }, small(row.score, row.reasons, threshold, share)), came(row, about));
+        h("span", { class: "why" }, small(row.score, row.reasons, threshold, share, values)), came(row, about));
       return item;
     });
     lines = new Map(items.map((item, i) => [placeOf(rows[i]), item]));
@@ -109,7 +122,7 @@ export function alerts(app) {
     if (lines.has(at)) return lines.get(at);
     const opened = at === place;
     return h("div", { class: `alert${opened ? " open" : ""}` },
-      h("a", { class: "line", href: app.link({ at: opened ? null : at }), "aria-expanded": String(opened), onclick: (event) => app.follow(event) }), opened ? open : null);
+      h("a", { class: "line", href: app.link({ at: opened ? null : at }), "aria-expanded": String(opened), onclick: (event) => app.follow(event) }), h("div", { class: "values", hidden: opened }), opened ? open : null);
   }
 
   const update = polled(app, `/alerts?only=${only}&partition=${app.partition ?? ""}`, AGAIN_MS, told, draw);

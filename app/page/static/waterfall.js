@@ -50,10 +50,10 @@ export function waterfall(bars, { threshold = null, share = true, values = {}, c
   return h("figure", {}, h("ol", { class: "waterfall" }, rows), caption ? h("figcaption", { class: "note" }, caption) : null);
 }
 
-// The same as a picture for a row of a table, with the two largest in words beside it.
-export function small(score, reasons, threshold, share) {
+// The same as a picture for a row of a table, with the two largest in words beside it. values : name -> text.
+export function small(score, reasons, threshold, share, values = {}) {
   if (!reasons || score === null) return [h("span", { class: "note" }, dash)];
   const rows = largest(reasons), bars = steps(score, rows), all = scaleOf(bars, threshold, share);
-  const two = rows.slice(0, 2).map(([name, value]) => h("span", {}, `${name} `, h("span", { class: "note" }, added(value, share))));
+  const two = rows.slice(0, 2).map(([name, value]) => h("span", {}, `${name} `, Object.hasOwn(values, name) ? h("b", {}, `${values[name]} `) : null, h("span", { class: "note" }, added(value, share))));
   return [h("span", { class: "spark", "aria-hidden": "true" }, bars.slice(1, -1).map((bar) => track(bar, all, threshold))), h("span", { class: "two" }, two)];
 }
