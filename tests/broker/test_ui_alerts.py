@@ -78,7 +78,7 @@ def test_alerts_of_a_stream(browser, own_broker, tmp_path, topic_name):
             bars = [row.all_text_contents()[-1] for row in page.locator(".open .waterfall li").all() if row]
             shares = [float(re.search(r"([+−]?[\d.]+)( %)?$", text)[1].replace("−", "-")) for text in bars]
             assert sum(shares[:-1]) == pytest.approx(shares[-1], abs=0.1 * len(shares))
-            page.get_by_role("link", name=re.compile("^card c-")).click()
+            page.locator(".open").get_by_role("link", name=re.compile("^card c-")).click()
             look.until_said("At the last prediction")
             look.until_said("alert")
             page.wait_for_selector(".mark-alert")
@@ -96,7 +96,11 @@ def test_alerts_of_a_stream(browser, own_broker, tmp_path, topic_name):
             assert not look.wrong, look.wrong
             look.context.close()
         # The whole record, in full.
+        until(lambda: ui.get(f"/api/streams/{s.name}/alerts")["rows"][0]["values"])
         row = ui.get(f"/api/streams/{s.name}/alerts")["rows"][0]
+        assert row["values"]["x"]["amount"] == 100.0
+        assert row["values"]["keys"] == {"card": f"c-{int(row['id'][2:]) % 12}"}
+        assert row["features"]["spent"] is not None
         place = f"/api/streams/{s.name}/partitions/{row['partition']}/records/{row['position']}"
         found = ui.get(place)
         assert found["prediction"]["id"] == row["id"]
