@@ -31,7 +31,7 @@ from riparian.app.page.lines import Steps, answered
 from riparian.app.page.models import ModelPages
 from riparian.app.page.requests import is_own, sent
 from riparian.app.page.tail import Tail
-from riparian.app.page.values import Values
+from riparian.app.page.values import RecordValues
 from riparian.app.page.view import DAY_MS, StreamView, as_json, now_ms
 from riparian.app.page.watch import DAYS, Watch
 from riparian.app.stream_file import spec as stream_file
@@ -105,7 +105,7 @@ class Page:
         self._files: dict[str, tuple[bytes, bytes, str]] = {}
         self._closing = asyncio.Event()
         self._looking = asyncio.Lock()
-        self._values = Values(model_pages.connection)
+        self._values = RecordValues(model_pages.connection)
         self._actions = actions
 
     def application(self) -> web.Application:

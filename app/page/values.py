@@ -75,7 +75,7 @@ def named_row(features: Sequence[str], texts: Sequence[Sequence[str] | None], ro
     return found
 
 
-class Values:
+class RecordValues:
     """Of the last alerts that somebody looked at.
 
     Examples
