@@ -9,7 +9,7 @@ models, and what stands beside them, are `app.partition.learning`.
 """
 
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,7 +24,7 @@ from riparian.app.partition.join.label_delays import LabelDelays, alone, apart
 from riparian.app.partition.join.pending import Joined, PendingStore, Unlabelled
 from riparian.app.partition.join.series import Follow
 from riparian.app.partition.keys.past import AHEAD_MS, Past, moments_of
-from riparian.app.partition.learning import Learning, OwnLearning, Ran
+from riparian.app.partition.learning import Learning, OwnLearning, Ran, Stages, at_once
 from riparian.app.partition.lineup.lineup import Lineup, ModelsOfState
 from riparian.app.partition.lineup.model_commands import FILES
 from riparian.app.partition.lineup.model_slot import ModelSlot
@@ -249,27 +249,17 @@ class PartitionLearner:
 
     def step(self, release: Release) -> Outcome:
         """Decode and apply a release of the merge."""
-        return together(self.learning.step(release, self._step))
+        return at_once(self.stages(release))
 
-    def stages(self, release: Release) -> Generator[None, None, Outcome]:
-        """As `step`, in stages: decoding, joining, the models, the outcome. Take no other step before they have ended.
-        One stage, where something may come between the records."""
-        if not self.learning.is_plain(release):
-            return self.step(release)
-        started = time.perf_counter()
-        features, labels = self._decoded_in_order(release)
-        seconds = time.perf_counter() - started
-        yield
-        batch = self._joined(features, labels, release, seconds)
-        yield
-        started = time.perf_counter()
-        ran = self.learning.run(batch.features, batch.joined, batch.draws)
-        seconds = time.perf_counter() - started
-        yield
-        return self.finish(batch._replace(started=time.perf_counter() - seconds), ran)
+    def stages(self, release: Release) -> Stages[Outcome]:
+        """As `step`, in stages: decoding, joining, the models, the outcome. Take no other step before they have
+        ended."""
+        return together((yield from self.learning.stages(release, self._stages)))
 
-    def _step(self, release: Release) -> list[Outcome]:
-        return [self._run(self.join(release))]
+    def _stages(self, release: Release) -> Stages[list[Outcome]]:
+        batch = yield from self._joining(release)
+        yield
+        return [(yield from self._running(batch))]
 
     def apply(self, features: Features, labels: Labels, release: Release) -> Outcome:
         """Predict, join and learn a decoded batch.
@@ -279,16 +269,25 @@ class PartitionLearner:
         features, labels : decoded records of `release`; rejected ones are left out of their columns.
         release : the same records as they stand in their topics: offsets, times, interleaving.
         """
-        return self._run(self._joined(features, labels, release, 0.0))
-
-    def _run(self, batch: "JoinedBatch") -> Outcome:
-        return self.finish(batch, self.learning.run(batch.features, batch.joined, batch.draws))
+        return at_once(self._running(self._joined(features, labels, release, 0.0)))
 
     def join(self, release: Release) -> "JoinedBatch":
         """Decode a release, and join it: nothing of it is predicted or learned yet."""
+        return at_once(self._joining(release))
+
+    def _joining(self, release: Release) -> Stages["JoinedBatch"]:
         started = time.perf_counter()
         features, labels = self._decoded_in_order(release)
-        return self._joined(features, labels, release, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        yield
+        return self._joined(features, labels, release, seconds)
+
+    def _running(self, batch: "JoinedBatch") -> Stages[Outcome]:
+        started = time.perf_counter()
+        ran = self.learning.run(batch.features, batch.joined, batch.draws)
+        seconds = time.perf_counter() - started
+        yield
+        return self.finish(batch._replace(started=time.perf_counter() - seconds), ran)
 
     def _decoded_in_order(self, release: Release) -> tuple[Features, Labels]:
         classes = self.decoder.classes

@@ -5,9 +5,9 @@ Whose models they are is chosen in one place, by the stream file's `learning`: `
 partition joins, or `SharedLearning` (app/partition/shared/sharing.py), which learn the log of all partitions.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,19 @@ from riparian.topics.names import CHAMPION, CONTROL, FEATURES
 from riparian.topics.records import DriftRecord, Features
 from riparian.topics.vocabulary import Scalar, Vocabulary
 
-Step = Callable[[Release], list[Outcome]]
+T = TypeVar("T")
+Stages = Generator[None, None, T]  # of a step: others may take each stage of theirs before it goes on with the next
+Step = Callable[[Release], Stages[list[Outcome]]]
+
+
+def at_once(stages: Stages[T]) -> T:
+    """What they give, taken one right after the other."""
+    while True:
+        try:
+            next(stages)
+        except StopIteration as end:
+            found: T = end.value
+            return found
 
 
 class Ran(NamedTuple):
@@ -183,13 +195,9 @@ class Learning:
 
     # -- a step ------------------------------------------------------------------------------------------------
 
-    def step(self, release: Release, step: Step) -> list[Outcome]:
+    def stages(self, release: Release, step: Step) -> Stages[list[Outcome]]:
         """Take the parts of a release, by `step`, each when the models are what they have to be before it."""
         raise NotImplementedError
-
-    def is_plain(self, release: Release) -> bool:
-        """Whether a step is of the release alone, and nothing that others share changes meanwhile."""
-        return False
 
     def fit(self) -> None:
         """Have room for what was decoded."""
@@ -383,23 +391,20 @@ class OwnLearning(Learning):
             )
         super()._begin_keys(arrays, kind)
 
-    def is_plain(self, release: Release) -> bool:
-        """Whether no command waits."""
-        return not self._commands and not len(release.piece(CONTROL).offsets)
-
-    def step(self, release: Release, step: Step) -> list[Outcome]:
+    def stages(self, release: Release, step: Step) -> Stages[list[Outcome]]:
         """With commands, each right before the next instance that is predicted."""
-        if self.is_plain(release):
-            return step(release)
+        if not (self._commands or len(release.piece(CONTROL).offsets)):
+            return (yield from step(release))
         rest, commands, come = release.without(CONTROL)
         whole, outcomes = release.pieces[FEATURES], list[Outcome]()
         n, i, at, taken = len(whole.offsets), 0, 0, 0  # at: where the rest begins; taken: commands that have come
         predicted = self.decoder.predicted(whole)
         said: tuple[list[EventRecord], list[DeadLetter]] = [], []  # of the commands before the rest
 
-        def take(part: Release) -> None:
+        def take(part: Release) -> Stages[None]:
             nonlocal said
-            (first, *others), (events, letters) = step(part), said
+            first, *others = yield from step(part)
+            events, letters = said
             rejected = {**first.rejected, CONTROL: letters}
             outcomes.extend((first._replace(events=[*events, *first.events], rejected=rejected), *others))
             said = [], []
@@ -408,7 +413,7 @@ class OwnLearning(Learning):
             self._commands, taken = [*self._commands, *commands.part(taken, int(come[i])).singly()], int(come[i])
             if predicted[i]:
                 part, rest = rest.parts([i - at])
-                take(part)
+                yield from take(part)
                 at = i
                 if self.decoder.suits(whole.part(i, i + 1), self.lineup.steering.files(self._commands)):
                     obeyed, self._commands = self._commands, []
@@ -420,7 +425,7 @@ class OwnLearning(Learning):
                         predicted[i:] = self.decoder.predicted(whole.part(i))
             i += 1
         self._commands += commands.part(taken).singly()
-        take(rest)
+        yield from take(rest)
         return outcomes
 
     def fit(self) -> None:

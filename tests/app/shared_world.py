@@ -11,7 +11,7 @@ import numpy as np
 
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
+from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder, Release
 from riparian.app.partition.shared.sharing import records
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics import commands
@@ -111,7 +111,11 @@ class World:
 
     def step(self, p: int, n_learned: int | None = None) -> None:
         """A partition takes what has come, and of the log so many records more."""
-        merge, taken, learner = self._merges[p], self._taken[p], self.learners[p]
+        self.took(p, self.learners[p].step(self.release(p, n_learned)))
+
+    def release(self, p: int, n_learned: int | None = None) -> Release:
+        """What it takes."""
+        merge, taken = self._merges[p], self._taken[p]
         stop = len(self.log) if n_learned is None else min(len(self.log), taken[LEARNED] + n_learned)
         every = dict(self.raw[p])
         if LEARNED in merge.buffers:
@@ -123,7 +127,11 @@ class World:
                 RawBatch(offsets, [t for t, _ in fresh], [None] * len(fresh), [v for _, v in fresh])
             )
             taken[role] = len(found)
-        outcome = learner.step(merge.release(EVERYTHING))
+        return merge.release(EVERYTHING)
+
+    def took(self, p: int, outcome: Outcome) -> None:
+        """What came of it."""
+        learner = self.learners[p]
         self.outcomes[p].append(outcome)
         self.sent[p] += learner.encode(outcome)
         places = {role: learner.places.get(role, 0) for role in (FEATURES, LABELS)}

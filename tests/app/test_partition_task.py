@@ -184,8 +184,8 @@ def test_no_model_s_metrics_are_sent_again_where_a_checkpoint_stands(spec):
     """The replica's models, behind which a partition recovers, may be those of an earlier place, and fewer."""
     runner, log = runner_of(spec, NOTHING_SENT._replace(stood=((0, 0), (0, 0), (0, 0)))), []
 
-    async def in_thread(take):
-        return take()
+    async def in_thread(work, *args):
+        return work(*args)
 
     async def send(topic, *_):
         log.append(topic)
@@ -645,6 +645,14 @@ def test_steps_are_taken_on_the_event_loop_as_long_as_those_of_their_size_are_br
 
 
 @pytest.mark.parametrize("on_the_loop", [True, False])
+def test_what_is_done_between_steps_is_not_brief_while_its_thread_waits_for_others(on_the_loop, monkeypatch):
+    brief, models = Brief(), types.SimpleNamespace(hold=lambda: on_the_loop, let_go=lambda: None)
+    brief.most, worker = 4, types.SimpleNamespace(in_thread=asyncio.to_thread)
+    asyncio.run(brief.run(4, waiting_step(monkeypatch), models, worker))
+    assert brief.most == 2
+
+
+@pytest.mark.parametrize("on_the_loop", [True, False])
 def test_a_step_is_not_brief_while_its_thread_waits_for_others(spec, on_the_loop, monkeypatch):
     """The event loop waits as long, whoever's processor time it is."""
     shared, runner = waiting_step(monkeypatch), runner_of(spec)
@@ -737,7 +745,7 @@ def test_figures_are_taken_anew_where_something_was_learned_also_while_they_are_
     runner, n_taken = runner_of(spec), 0
     reporter, nothing = runner.reporter, types.SimpleNamespace(drifts=[], ids=[], events=[])
 
-    async def in_thread(take):
+    async def run(_, take, *__):
         nonlocal n_taken
         n_taken += 1
         if n_taken == 2:
@@ -751,7 +759,8 @@ def test_figures_are_taken_anew_where_something_was_learned_also_while_they_are_
         await reporter.send_metrics()
         return n_taken
 
-    runner.host.in_thread, runner.outputs.send_one, reporter._send_state_of_partition = in_thread, send, send
+    reporter._brief = types.SimpleNamespace(run=run)
+    runner.outputs.send_one = reporter._send_state_of_partition = send
     assert [asyncio.run(told()) for _ in range(2)] == [1, 1]
     runner.learned_more()
     assert [asyncio.run(told()) for _ in range(3)] == [2, 3, 3]

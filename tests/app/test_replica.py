@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.partition.shared.replica import MOST_APART, FollowedLearning, Replica, gathered
 from riparian.app.partition.state import Snapshot
@@ -36,7 +37,6 @@ from tests.app.shared_world import (
     stream,
 )
 from tests.broker.harness import engine_of
-from tests.models.shared_out import SECONDS, waiting_step
 
 
 class Led(World):
@@ -92,26 +92,35 @@ class Led(World):
             self.n_again += 1
 
     def step(self, p: int, n_learned: int | None = None) -> None:
+        if self.ready(p, n_learned):
+            super().step(p, n_learned)
+
+    def ready(self, p: int, n_learned: int | None = None) -> bool:
+        """Whether it may take a step of what has come; else it has taken one of those that recover."""
         learner, replica = self.learners[p], self.replicas[p]
         for one in {replica, self.replica}:
             self.feed(one, n_learned)
         if p in self.replaying:
             self.replay(p)
-            return
+            return False
         if replica is not self.replica and (drifts := learner.learning.move(self.replica)) is not None:
             self.drifts[p] += drifts
             self.n_moved += 1
             self.follow(p, self.replica)
         self._taken[p][LEARNED] = len(self.log)  # it fetches none itself
-        super().step(p, n_learned)
-        self.drifts[p] += self.outcomes[p][-1].drifts
-        self.letters[p] |= {one.offset for one in self.outcomes[p][-1].rejected.get(CONTROL, [])}
+        return True
+
+    def took(self, p: int, outcome: Outcome) -> None:
+        super().took(p, outcome)
+        self.drifts[p] += outcome.drifts
+        self.letters[p] |= {one.offset for one in outcome.rejected.get(CONTROL, [])}
 
     def feed(self, replica: Replica, n: int | None = None) -> None:
         """So many more records of the log come to a replica."""
         at, new = replica.fetch_offset, self.log[replica.fetch_offset :][:n]
         if new:
             replica.add(RawBatch(list(range(at, at + len(new))), [0] * len(new), [None] * len(new), new))
+        replica.advance()
 
     def keep(self, p: int) -> None:
         """A checkpoint, if one can be made now."""
@@ -188,8 +197,7 @@ class Led(World):
         """A step of a partition that recovers, as far as the replica has come."""
         (script, told), learner, merge = self.replaying[p], self.learners[p], self._merges[p]
         replica = self.replicas[p]
-        with replica.lock:
-            replica.follow()
+        replica.advance()
         if learner.learning.joins and not learner.learning.join():
             assert not learner.learning.apart
             return
@@ -214,6 +222,26 @@ class Led(World):
                 return
             self.step(int(self.rng.integers(self.spec.partitions)), int(self.rng.integers(0, 6)))
         raise AssertionError(f"{sorted(self.replaying)} do not go on")
+
+
+class InStages(Led):
+    """All partitions that can take a step take each stage of it, before any of them goes on."""
+
+    def step(self, p: int, n_learned: int | None = None) -> None:
+        ready = [q for q in range(self.spec.partitions) if self.ready(q, n_learned)]
+        took = {}
+        going = {q: self.learners[q].stages(self.release(q, n_learned)) for q in ready}
+        assert all(self.learners[q].learning.hold() for q in ready)
+        while going:
+            for q, stages in list(going.items()):
+                try:
+                    next(stages)
+                except StopIteration as end:
+                    took[q] = end.value
+                    del going[q]
+        for q, outcome in took.items():
+            self.learners[q].learning.let_go()
+            self.took(q, outcome)
 
 
 def folded(world: World, p: int) -> PartitionLearner:
@@ -268,8 +296,7 @@ def lived(
     assert not asked
     world.finish()
     world.step(0)  # which hands the rest of the log on
-    with world.replica.lock:
-        world.replica.follow()
+    world.replica.advance()
     for p in range(spec.partitions):
         world.keep(p)
     return world
@@ -299,7 +326,8 @@ def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(nam
     """The twin: each partition folds its own topics and the whole log, by the order that its predictions recorded."""
     few = seed == FEW
     n = 960 if name == "rule" else 720 if "control" in FIELDS[name] and not few else 360 if few else 480
-    world = lived(stream(**FIELDS[name]), n=n, seed=seed, chunk=3 if few else 12)
+    kind = InStages if seed in (2, FEW) else Led
+    world = lived(stream(**FIELDS[name]), n=n, seed=seed, chunk=3 if few else 12, kind=kind)
     assert world.n_restarts
     assert world.n_recovered
     assert world.n_moved or few
@@ -346,8 +374,7 @@ def test_a_partition_that_takes_a_file_late_leaves_the_replica_as_it_is(action: 
         done += sum(one.reactions.sum() if one.trial is None else 1 for one in leads.roles.values())
     world.finish()
     world.step(0)
-    with world.replica.lock:
-        world.replica.follow()
+    world.replica.advance()
     assert done
     assert {event.event for event in world.events(0)} == {"applied"}
     for p, learner in enumerate(world.learners):
@@ -563,10 +590,10 @@ def test_a_replica_that_all_others_leave_while_a_partition_moves_to_it_ends_only
     asyncio.run(moved())
 
 
-def test_a_step_of_one_partition_that_takes_the_replica_on_wakes_the_others(
+def test_a_partition_that_moves_and_takes_the_replica_on_wakes_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They wait for it to come to their place, and the step was faster."""
+    """They wait for it to come to their place, and the move was faster."""
     monkeypatch.setattr(Feed, "start", lambda self: None)
 
     async def learned() -> None:
@@ -581,7 +608,7 @@ def test_a_step_of_one_partition_that_takes_the_replica_on_wakes_the_others(
         assert learners[1].learning.join()
         one.hold_back(learners[1].learning, None)
         world.feed(replica)
-        replica.advance()  # as a step does
+        replica.advance()  # as a move does
         assert not woken
         for _ in range(5):
             await asyncio.sleep(0)
@@ -590,13 +617,6 @@ def test_a_step_of_one_partition_that_takes_the_replica_on_wakes_the_others(
         await assignment.stop()
 
     asyncio.run(learned())
-
-
-def test_what_a_replica_learns_is_not_brief_while_its_thread_waits_for_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    one = SimpleNamespace(_replica=SimpleNamespace(advance=waiting_step(monkeypatch)))
-    assert ReplicaOfWorker._timed(one) == SECONDS  # type: ignore[arg-type]
 
 
 class Endless:

@@ -305,8 +305,7 @@ def test_a_key_is_forgotten_in_all_partitions_and_by_their_model():
     for p in range(3):
         world.step(p)
     world.finish()
-    with world.replica.lock:
-        world.replica.follow()
+    world.replica.advance()
     for p in range(3):
         world.keep(p)
     events = [event.sentence for event in world.events(0)]

@@ -1,10 +1,11 @@
 """One replica of the models that all partitions learn, for several partitions of a worker. Pure, but for a lock.
 
 A partition's replica stands at some place of the log. So does this one, and no partition stands behind it when it
-predicts: right before a partition's next instance is predicted the replica learns what has come, and the partition
-takes over all that follows from the log alone, by reference: models, scores, detectors, trials, comparisons. Of the way
-there only commands, promotions and findings about drift concern a partition; it takes them in their order, as if it had
-learned the records itself. So it predicts, tells and keeps, to the bit, what a replica of its own would have come to.
+predicts. The replica learns between steps, of all partitions that take theirs together. Right before its next instance
+is predicted a partition takes over all that follows from the log alone, by reference: models, scores, detectors,
+trials, comparisons. Of the way there only commands, promotions and findings about drift concern a partition; it takes
+them in their order, as if it had learned the records itself. So it predicts, tells and keeps, to the bit, what a
+replica of its own would have come to.
 
 Partitions that are loaded together recover behind one replica. It begins with the models of the one that has learned
 least; the others keep a hash of theirs, and join it where it comes to their place, if both hold the same. It goes no
@@ -24,12 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from riparian.app.partition.learning import Learning, Step
-from riparian.app.partition.outcome import DeadLetter, Outcome
+from riparian.app.partition.learning import Learning, Stages, Step
+from riparian.app.partition.outcome import DeadLetter, Joint, Outcome
 from riparian.app.partition.records.partition_group import Piece, Release, concatenate, empty_piece
 from riparian.app.partition.shared.shared_lineup import Learned, News, Obeyed, SharedLineup
 from riparian.app.partition.shared.sharing import SharedLearning, after
 from riparian.app.stream_file.spec import Spec
+from riparian.models.contract import Program
 from riparian.topics.names import FEATURES, LEARNED
 from riparian.topics.records import DriftRecord, RawBatch
 
@@ -73,6 +75,8 @@ class Replica:
     common : dict
         For whoever makes checkpoints of the partitions: what the last one of any of them had of the models. Whoever
         looks at it holds the lock.
+    stale : bool
+        Whether something has been joined or learned since somebody asked for `behind`.
     apart : Replica, optional
         One that has been found to hold something else: nobody moves to it.
     """
@@ -82,6 +86,7 @@ class Replica:
         self.lineup: SharedLineup | None = None
         self.fetch_offset = 0
         self.common: dict[str, Any] = {}
+        self.stale, self._behind = True, 0
         self.apart: Replica | None = None
         self._alike: Replica | None = None  # holds the same wherever both stand
         self._spec = spec
@@ -129,26 +134,26 @@ class Replica:
         """Begin with the models that a partition has restored, which gives them up for this."""
         self.lineup, self.fetch_offset, lineup.news = lineup, lineup.place, []
 
-    def advance(self) -> None:
-        """Learn what has come, holding the lock."""
+    def hold(self) -> bool:
+        """Have the lock, unless another thread has it: then call `let_go` as often, in the same thread."""
+        return self.lock.acquire(blocking=False)
+
+    def let_go(self) -> None:
+        self.lock.release()
+
+    def advance(self, until: int | None = None) -> None:
+        """Learn what has come, below this place, and below those that partitions still need."""
         with self.lock:
-            self.follow()
-
-    def follow(self, until: int | None = None) -> None:
-        """Learn what has come, below this place, and below those that partitions still need. The caller holds the
-        lock."""
-        lineup = self.lineup
-        if lineup is None:
-            return
-        until = min([*self._bounds.values(), *([] if until is None else [until])], default=None)
-        self._learn(lineup, self._taken(until))
-
-    def _learn(self, lineup: SharedLineup, piece: Piece) -> None:
-        if len(piece.offsets):
-            lineup.follow(piece)
-            self._pass_on(lineup)
+            if self.lineup is None:
+                return
+            until = min([*self._bounds.values(), *([] if until is None else [until])], default=None)
+            piece = self._taken(until)
+            if len(piece.offsets):
+                self.lineup.follow(piece)
+                self._pass_on(self.lineup)
 
     def _pass_on(self, lineup: SharedLineup) -> None:
+        self.stale = True
         for follower, news in list(self._news.items()) if lineup.news else ():
             news += [one for one in lineup.news if concerns(one, follower)]
         lineup.news = []
@@ -184,12 +189,15 @@ class Replica:
 
     def join(self, learning: Learning) -> None:
         """A partition that stands where this does follows from here on."""
-        self._news[learning] = []
+        self._news[learning], self.stale = [], True
 
     @property
     def behind(self) -> int:
         """Instances that the partitions which follow have joined, and the models have not learned."""
-        return sum([one.behind for one in tuple(self._news)])
+        if self.stale:  # each partition asks before each step
+            self.stale = False
+            self._behind = sum([one.behind for one in tuple(self._news)])
+        return self._behind
 
     @property
     def n_followers(self) -> int:
@@ -215,6 +223,7 @@ class Replica:
         """A partition takes no step any more, or follows another replica. Needs no lock."""
         self._news.pop(learning, None)
         self._bounds.pop(learning, None)
+        self.stale = True
 
     def hold_back(self, learning: Learning, place: int | None) -> None:
         """Go no further than this place, which a partition needs, and no place before it; None: as far as you like.
@@ -295,8 +304,8 @@ class FollowedLearning(SharedLearning):
         if replica is None or replica.apart is to:
             return None
         with to.lock, replica.lock:
-            to.follow()
-            replica.follow(to.place)
+            to.advance()
+            replica.advance(to.place)
             if to.lineup is None or replica.place != to.place or self.waits or not replica.agrees(to):
                 return None
             drifts = self.catch_up(replica, [])
@@ -308,7 +317,7 @@ class FollowedLearning(SharedLearning):
 
     # -- following ---------------------------------------------------------------------------------------------
 
-    def step(self, release: Release, step: Step) -> list[Outcome]:
+    def stages(self, release: Release, step: Step) -> Stages[list[Outcome]]:
         """A release holds no records of the log, which are the replica's to learn."""
         replica = self._replica
         if replica is None:
@@ -316,26 +325,31 @@ class FollowedLearning(SharedLearning):
         release = release.without(LEARNED)[0]
         features = release.pieces[FEATURES]
         if not len(features.offsets):
-            return step(release)
+            return (yield from step(release))
         letters, outcomes, at = list[DeadLetter](), list[Outcome](), 0
         with replica.lock:
-            replica.follow()
             if self.waits:
                 predicted = np.flatnonzero(self.decoder.predicted(features))
                 if not len(predicted):
-                    return step(release)
+                    return (yield from step(release))
                 at = int(predicted[0])
             if at or (self.changes(replica) and any(found[0] for found in release.before.values())):
                 before, release = release.parts([at])
-                outcomes += step(before)
+                outcomes += yield from step(before)
             drifts = self.catch_up(replica, letters)
             taken = list[Outcome]()
             for part in self._cut(release):
-                taken += step(part)
+                taken += yield from step(part)
                 self.decoder.settle(self._file)
             first, *others = after(drifts, taken)
         first = first._replace(rejected=first.rejected | self.of_log(letters))
         return [*outcomes, first, *others]
+
+    def joint(self, program: Program) -> list[Joint]:
+        found = super().joint(program)
+        if self._replica is not None:
+            self._replica.stale = True
+        return found
 
     def changes(self, replica: Replica) -> bool:
         """Whether what has happened in the replica matters to labels that come before an instance: they are joined and
@@ -378,11 +392,11 @@ class FollowedLearning(SharedLearning):
 
     def hold(self) -> bool:
         """False also where another thread has the replica."""
-        return super().hold() and (self._replica is None or self._replica.lock.acquire(blocking=False))
+        return super().hold() and (self._replica is None or self._replica.hold())
 
     def let_go(self) -> None:
         if self._replica is not None:
-            self._replica.lock.release()
+            self._replica.let_go()
 
     def catch_up(self, replica: Replica, letters: list[DeadLetter]) -> list[DriftRecord]:
         """Come to the place of the replica."""

@@ -21,7 +21,7 @@ from riparian.app.partition.join.pending import Joined
 from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.past import LabelPast
 from riparian.app.partition.keys.plan import bounds_of
-from riparian.app.partition.learning import Learning, Ran, Step
+from riparian.app.partition.learning import Learning, Ran, Stages, Step
 from riparian.app.partition.lineup.lineup import Decided, Lineup, Values
 from riparian.app.partition.outcome import DeadLetter, Joint, Outcome, by_topic, stacked
 from riparian.app.partition.predictions.decision_policy import decided_name
@@ -154,7 +154,7 @@ class SharedLearning(Learning):
 
     # -- learning ----------------------------------------------------------------------------------------------
 
-    def step(self, release: Release, step: Step) -> list[Outcome]:
+    def stages(self, release: Release, step: Step) -> Stages[list[Outcome]]:
         """With what all partitions have joined, each record right before the next instance.
 
         Predictions record how much of it there was, and not which labels came in between. These are nothing to the
@@ -164,11 +164,11 @@ class SharedLearning(Learning):
         release, piece, come = release.without(LEARNED)
         come = come + len(self._held.offsets)
         piece, self._held = self._held.with_next(piece), empty_piece()
-        return self._take(release, piece, come, step, [])
+        return (yield from self._take(release, piece, come, step, []))
 
     def _take(
         self, release: Release, piece: Piece, come: NDArray[np.int64], step: Step, letters: list[DeadLetter]
-    ) -> list[Outcome]:
+    ) -> Stages[list[Outcome]]:
         """A release, and records of the log, of which so many come before each feature. letters : as `_catch_up` takes
         them."""
         waits, each, n = self.lineup.waiting(piece), come, len(come)
@@ -182,10 +182,11 @@ class SharedLearning(Learning):
         for part, stop, i in parts[0 if parts[0][0].n or not cuts else 1 :]:
             drifts, at = self._follow(piece.part(at, stop), letters), stop
             one, *rest = [part] if self.decoder.reads(self._file) else self._cut(release.parts([i])[1])
-            outcomes += after(drifts, step(one))
+            outcomes += after(drifts, (yield from step(one)))
             self.decoder.settle(self._file)
             if rest:
-                return outcomes + self._take(rest[0], piece.part(at), each[i + 1 :] - at, step, letters)
+                left = self._take(rest[0], piece.part(at), each[i + 1 :] - at, step, letters)
+                return outcomes + (yield from left)
         stop = next((i for i in waits if i >= at), None)
         drifts = self._follow(piece.part(at, stop), letters)
         self._held = empty_piece() if stop is None else piece.part(stop)

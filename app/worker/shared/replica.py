@@ -18,7 +18,6 @@ from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.joint_step import Taken, step_together
 from riparian.app.worker.shared.training_log import Feed
 from riparian.app.worker.task.turns import Brief
-from riparian.models.kernels.threads import busy_time
 from riparian.topics.names import LEARNED
 from riparian.topics.records import DriftRecord
 
@@ -155,21 +154,7 @@ class ReplicaOfWorker:
 
     async def _advance(self) -> None:
         """Learn what has come: in another thread where that may take long, or a step has the replica there."""
-        n, lock = len(self._replica), self._replica.lock
-        if n <= self._brief.most and lock.acquire(blocking=False):
-            try:
-                seconds = self._timed()
-            finally:
-                lock.release()
-        else:
-            seconds = await self._worker.in_thread(self._timed)
-        self._brief.judge(n, seconds)
-
-    def _timed(self) -> float:
-        """Learn what has come; `busy_time`, s."""
-        began = busy_time()
-        self._replica.advance()
-        return busy_time() - began
+        await self._brief.run(len(self._replica), self._replica.advance, self._replica, self._worker)
 
     async def stop(self) -> None:
         await self._feed.stop()
@@ -178,7 +163,7 @@ class ReplicaOfWorker:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        known = self.place  # by those whom it wakes; a step of theirs may take the replica on, too
+        known = self.place  # by those whom it wakes; one that moves may take the replica on, too
         while True:
             await self._came.wait()
             self._came.clear()

@@ -16,6 +16,7 @@ from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
 from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.task.reporter import Reporter, first_due
+from riparian.app.worker.task.turns import Brief
 from riparian.topics.names import changelog_topic, state_field
 from riparian.topics.records import DriftRecord
 
@@ -76,6 +77,7 @@ class Checkpoints:
         self._reporter, self._done = reporter, done
         self._sequence = state.manifest.sequence if state.manifest is not None else 0
         self._task: asyncio.Task[None] | None = None
+        self._brief = Brief()
 
     @property
     def writing(self) -> bool:
@@ -95,7 +97,7 @@ class Checkpoints:
         """Between two steps: copy what changed, and go on to write it, with what is beside it then. Where no checkpoint
         can be made now, it is due again in a moment."""
         self.dirty, now = False, time.monotonic()
-        seconds, drifts = await self._host.in_thread(self._take)
+        seconds, drifts = await self._brief.run(1, self._take, self._learner.learning, self._host)
         if drifts is None:
             self.dirty, self.due = True, now + AGAIN_SECONDS
             return
@@ -113,7 +115,7 @@ class Checkpoints:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def _take(self) -> tuple[float, list[DriftRecord] | None]:
-        """Off the event loop: copy what changed. CPU seconds, and drift events; None: nothing was copied."""
+        """Copy what changed. CPU seconds, and drift events; None: nothing was copied."""
         with self._learner.learning.still() as drifts:
             began = time.thread_time()
             if drifts is not None:

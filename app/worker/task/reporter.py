@@ -12,6 +12,7 @@ from riparian.app.kafka.sending import Outputs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Figures, Outcome
 from riparian.app.worker.context import WorkerContext
+from riparian.app.worker.task.turns import Brief
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
 from riparian.topics import commands, reports
 from riparian.topics.commands import EventRecord
@@ -77,6 +78,7 @@ class Reporter:
         # Drift events that are not sent yet: see `send_drifts`. Those of a manifest are durable, and numbered below.
         self._untold = [record for record in events if record.number >= tail.drift]
         self._told = learner.drift.n_events
+        self._brief = Brief()
 
     @property
     def untold(self) -> list[DriftRecord]:
@@ -139,7 +141,7 @@ class Reporter:
         return any(one.event == commands.APPLIED and one.command == commands.CHECKPOINT for one in due)
 
     def _take_figures(self) -> tuple[Figures, list[DriftRecord]]:
-        """Off the event loop: figures, and drift events that were found on the way to them."""
+        """Figures, and drift events that were found on the way to them."""
         with self._learner.learning.still() as drifts:
             return self._learner.reported(), drifts or []
 
@@ -149,7 +151,7 @@ class Reporter:
         self.due += every * (1 + (time.monotonic() - self.due) // every)
         if self.stale:
             self.stale = False
-            self.figures, drifts = await self._host.in_thread(self._take_figures)
+            self.figures, drifts = await self._brief.run(1, self._take_figures, self._learner.learning, self._host)
             self.keep(drifts)
         figures, spec = self.figures, self._learner.spec
         ignored = figures.counts["ignored_leaps"]

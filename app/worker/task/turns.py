@@ -4,9 +4,12 @@ import asyncio
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from riparian.app.worker.context import WorkerContext
+from riparian.models.kernels.threads import busy_time
+
+T = TypeVar("T")
 
 # That work may hold up the event loop. The way to another thread and back takes longer, since both hold the
 # interpreter's lock in turn: with 2 ms here all steps of a pool went that way, and answers took twice as long.
@@ -131,6 +134,13 @@ class Turns:
         raise NotImplementedError
 
 
+class Held(Protocol):
+    """What others may be at work on, in other threads."""
+
+    def hold(self) -> bool: ...
+    def let_go(self) -> None: ...
+
+
 class Brief:
     """How many records one kind of work may have on the event loop.
 
@@ -149,6 +159,25 @@ class Brief:
             self.most = max(self.most, min(2 * n, FEW))
         elif seconds > BRIEF_SECONDS:
             self.most = min(self.most, n // 2)
+
+    async def run(self, n: int, work: Callable[[], T], on: Held, worker: WorkerContext) -> T:
+        """Do work on n records: in another thread where that may take long, or another one is at work on the same. A
+        way to a thread and back takes longer than what is brief, and who comes meanwhile has to go there, too."""
+        if n <= self.most and on.hold():
+            try:
+                found, seconds = _timed(work)
+            finally:
+                on.let_go()
+        else:
+            found, seconds = await worker.in_thread(_timed, work)
+        self.judge(n, seconds)
+        return found
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    """What work gives, and its `busy_time`, s."""
+    began = busy_time()
+    return work(), busy_time() - began
 
 
 def eagerly(*coroutines: Coroutine[Any, Any, None]) -> list[asyncio.Task[None] | BaseException | None]:
