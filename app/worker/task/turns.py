@@ -134,8 +134,8 @@ class Turns:
         raise NotImplementedError
 
 
-class Held(Protocol):
-    """What others may be at work on, in other threads."""
+class Exclusive(Protocol):
+    """What one thread at a time is at work on."""
 
     def hold(self) -> bool: ...
     def let_go(self) -> None: ...
@@ -160,7 +160,7 @@ class Brief:
         elif seconds > BRIEF_SECONDS:
             self.most = min(self.most, n // 2)
 
-    async def run(self, n: int, work: Callable[[], T], on: Held, worker: WorkerContext) -> T:
+    async def run(self, n: int, work: Callable[[], T], on: Exclusive, worker: WorkerContext) -> T:
         """Do work on n records: in another thread where that may take long, or another one is at work on the same. A
         way to a thread and back takes longer than what is brief, and who comes meanwhile has to go there, too."""
         if n <= self.most and on.hold():
