@@ -105,7 +105,7 @@ class Page:
         self._files: dict[str, tuple[bytes, bytes, str]] = {}
         self._closing = asyncio.Event()
         self._looking = asyncio.Lock()
-        self._values = RecordValues(model_pages.connection)
+        self._values = RecordValues()
         self._actions = actions
 
     def application(self) -> web.Application:
@@ -332,7 +332,9 @@ class Page:
         n = self._number(request, "n", alerts.SHOWN, 1, 1000) or alerts.SHOWN
         outcomes, partition = self.tail.outcomes[view.spec.name], self._partition(request, view)
         found = await asyncio.to_thread(outcomes.alerts, only, partition, n)
-        for row, values in zip(found["rows"], self._values.of(view.spec, found["rows"]), strict=True):
+        for row, values in zip(
+            found["rows"], self._values.of(view.spec, self._models.connection, found["rows"]), strict=True
+        ):
             row["values"] = values
         return await self._json(request, found | alerts.about(view, partition, outcomes) | {"read": self.tail.read})
 

@@ -30,7 +30,7 @@ from riparian.topics.records import MetricsRecord
 
 SHOWN_EVENTS = 10
 LOOKS = 8  # colours of models
-WITHOUT_LABEL = ("null_labels", "assumed", "corrections")  # counters
+WITHOUT_LABEL = ("expired", "unmatched", "null_labels", "assumed", "corrections")  # counters
 
 
 def looks(view: StreamView, names: Iterable[str]) -> dict[str, int]:

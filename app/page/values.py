@@ -80,28 +80,27 @@ class RecordValues:
 
     Examples
     --------
-    >>> values.of(spec, [{"partition": 0, "source": (17, 0)}])  # the first time it is not known yet
+    >>> values.of(spec, connection, [{"partition": 0, "source": (17, 0)}])  # the first time it is not known yet
     [None]
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self) -> None:
         self._kept: OrderedDict[Place, dict[str, Any]] = OrderedDict()
         self._reading: asyncio.Task[None] | None = None
 
-    def of(self, spec: Spec, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
+    def of(self, spec: Spec, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
         """x and keys of each row, as `read` gives them; None of one that is not known yet, and is read from now on."""
         places = [row["source"] and (spec.name, row["partition"], *row["source"]) for row in rows]
         lacking = [place for place in places if place is not None and place not in self._kept][:AT_ONCE]
         if lacking and (self._reading is None or self._reading.done()):
-            self._reading = asyncio.create_task(self._read(spec, lacking))
+            self._reading = asyncio.create_task(self._read(spec, connection, lacking))
         return [None if place is None else self._kept.get(place) for place in places]
 
-    async def _read(self, spec: Spec, places: Sequence[Place]) -> None:
+    async def _read(self, spec: Spec, connection: Connection, places: Sequence[Place]) -> None:
         try:
             for partition in sorted({place[1] for place in places}):
                 own = sorted(place for place in places if place[1] == partition)
-                found = await read(spec, self._connection, partition, [place[2:] for place in own])
+                found = await read(spec, connection, partition, [place[2:] for place in own])
                 self._kept |= {p: {"x": one["x"], "keys": one["keys"]} for p, one in zip(own, found, strict=True)}
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)

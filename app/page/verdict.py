@@ -23,6 +23,7 @@ BEHIND_SECONDS = 3.0
 LATE_MS = 60_000
 NEW_MS = 60_000  # time for which a drift is news, ms, however fast labels come
 TREND_MS = 60_000  # time over which a lag grows or falls
+IN_VAIN = 0.1  # share of labels without an instance that is told
 MANY = 1.5  # times the alert rate that is asked for
 CHANCE = 0.5  # the AUROC of scores that know nothing
 RECOVERED = 0.25  # share of a fall from which on the stream recovers
@@ -421,6 +422,12 @@ def _labels(view: StreamView, now: int) -> Verdict | None:
     waiting = sum(seen.last.waiting for seen in view.partitions.values())
     if instances and (not learned or any(seen.last.unmet for seen in view.partitions.values())):
         return _unlearned(view, instances, learned)
+    vain, came = view.labels_in_vain()
+    if vain >= FEW and vain >= IN_VAIN * came:
+        said = [text(f"{percent(vain / came, 0)} of the labels found no instance: {vain:,} of the last {came:,}.")]
+        horizon = format_duration(view.spec.join.horizon)
+        why = [text(f"Their instances had waited for join.horizon, {horizon}, and left unlearned, or have other ids.")]
+        return Verdict("in vain", WORSE, "Labels too late", said, [*why, *_then(_quality(view))])
     at = max((seen.learned_at or seen.last.started for seen in view.partitions.values()), default=now)
     moved = max((seen.moved_at for seen in view.partitions.values()), default=0)
     usual = 1000.0 * max((seen.last.delay_p50 or 0.0 for seen in view.partitions.values()), default=0.0)

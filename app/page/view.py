@@ -196,6 +196,7 @@ class StreamView:
     looks: dict[str, int] = field(default_factory=dict)
     file_said: str | None = None
     _about: set[tuple[str, str]] = field(default_factory=set)
+    _labels: dict[int, deque[tuple[int, int, int]]] = field(default_factory=dict)  # ms, joined, unmatched: an hour's
     earlier: dict[int, PartitionRecord] = field(default_factory=dict)  # the last that was read of the days before
 
     @property
@@ -307,11 +308,26 @@ class StreamView:
         known = self.models.get(key)
         if known is None or record.time >= known.time:
             self.models[key] = record
+        if record.model == CHAMPION and record.counters is not None:
+            self._count_labels(record.partition, record.time, record.counters)
         if record.model == CHAMPION and known is not None and record.time > known.time:
             # All models of a partition are told of at once: one that was not with the champion before is gone.
             gone = [k for k, one in self.models.items() if k[1] == record.partition and one.time < known.time]
             for each in gone:
                 del self.models[each]
+
+    def _count_labels(self, partition: int, time_: int, counters: Mapping[str, int]) -> None:
+        counts = self._labels.setdefault(partition, deque())
+        if not counts or time_ > counts[-1][0]:  # the last hour is read first, in order
+            counts.append((time_, counters.get("joined", 0), counters.get("unmatched", 0)))
+            while time_ - counts[0][0] > HOUR_MS:
+                counts.popleft()
+
+    def labels_in_vain(self) -> tuple[int, int]:
+        """Of the last hour: labels that found no instance, and all that were joined or found none."""
+        ends = [(counts[0], counts[-1]) for counts in self._labels.values()]
+        joined, unmatched = (sum(last[i] - first[i] for first, last in ends) for i in (1, 2))
+        return unmatched, joined + unmatched
 
     def _take_partition(self, record: PartitionRecord) -> None:
         partition, seen = record.partition, self.partitions.get(record.partition)

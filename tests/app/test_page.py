@@ -235,6 +235,30 @@ def test_labels_that_meet_no_instance():
     assert said.endswith("labels that came were theirs. Labels do not meet: ids differ.")
 
 
+def test_labels_whose_instances_have_left():
+    view = living(view_of())
+    assert told(view)[0].kind == "good"
+
+    def counted(time: int, joined: int, unmatched: int) -> None:
+        view.take_report(model(time=time, counters={"joined": joined, "unmatched": unmatched}))
+
+    counted(NOW - 3_700_000, 0, 0)
+    counted(NOW + 1000, 5000, 9000)  # those of more than an hour ago do not count
+    assert told(view, NOW + 2000)[0].kind == "good"
+    counted(NOW + 3000, 5700, 9300)
+    found, said = told(view, NOW + 4000)
+    assert (found.kind, found.level) == ("in vain", "worse")
+    assert said == (
+        "30 % of the labels found no instance: 300 of the last 1,000. Their instances had waited for join.horizon, "
+        f"{format_duration(view.spec.join.horizon)}, and left unlearned, or have other ids. "
+        "86.0 % of the predictions are right."
+    )
+    view.take_report(model(time=NOW - 5000, counters={"joined": 0, "unmatched": 0}))  # of before, read later
+    assert view.labels_in_vain() == (300, 1000)
+    rows = summary.partitions(view, NOW + 4000)
+    assert summary.tiles(view, NOW + 4000, rows)["without_label"] == {"unmatched": 9300}
+
+
 def test_labels_of_one_class_that_come_first_are_news():
     view = living(view_of())
     view.take_report(part(0, NOW + 1000, early="labels of fraud come 16d before those of ok"))

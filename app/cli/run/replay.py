@@ -111,7 +111,7 @@ def command(
     from riparian.app.dataset.files.synthetic import SyntheticFile
     from riparian.app.dataset.instances import label_times_of, times_of
     from riparian.app.errors import DataError
-    from riparian.app.stream_file.durations import parse_duration
+    from riparian.app.stream_file.durations import format_duration, parse_duration
     from riparian.topics.codecs import BATCHED
 
     spec = load(stream, connection)
@@ -181,3 +181,12 @@ def command(
     if spec.topics.labels is not None:
         where += f", {done.labels:,} labels to {spec.topics.labels}"
     click.echo(f"{where}: {done.seconds:.1f} s, {done.records_per_second:,.0f} records/s, {done.n_bytes:,} bytes")
+    horizon = 1000 * spec.join.horizon
+    if spec.topics.labels is not None and rate is None and done.end - done.start > horizon:
+        days = (done.end - done.start) / 86_400_000
+        click.echo(
+            f"{days:,.1f} days of records went by at once: start the worker after that. "
+            f"One that ran meanwhile may have been {format_duration(spec.join.horizon)} (join.horizon) ahead of the "
+            "labels, and have let their instances go.",
+            err=True,
+        )

@@ -328,15 +328,24 @@ export class Chart {
     pen.setLineDash(line.dash ?? []);
     pen.beginPath();
     let before = -9;
+    const alone = []; // points without a line to another one
     found.mean.forEach((value, i) => {
       if (value === null) return;
       if (i - before > GAP) {
-        pen.moveTo(middle(i) - 0.5, y(value));
-        pen.lineTo(middle(i) + 0.5, y(value));
-      } else pen.lineTo(middle(i), y(value));
+        pen.moveTo(middle(i), y(value));
+        alone.push(i);
+      } else {
+        pen.lineTo(middle(i), y(value));
+        if (alone[alone.length - 1] === before) alone.pop();
+      }
       before = i;
     });
     pen.stroke();
+    for (const i of alone) {
+      pen.beginPath();
+      pen.arc(middle(i), y(found.mean[i]), line.lead ? 3.5 : 2.5, 0, 7);
+      pen.fill();
+    }
   }
 
   times(pen, x, from, to, right, rule, bottom, soft, grid) {
