@@ -115,6 +115,7 @@ export function alerts(app) {
     const apart = place !== null && !rows.some((row) => placeOf(row) === place); // an older one, by its link
     settle(feed, [...(apart ? [h("div", { class: "alert open" }, open)] : []), ...items,
       ...(rows.length || apart ? [] : [h("p", { class: "empty" }, counts.predictions && !lacking.length ? (only === "missed" ? `No ${about} without an alert, as far as labels came.` : "None.") : "")])]);
+    return rows.some((row) => row.source && !row.values);
   }
 
   // The line of a prediction, the same one as long as it is shown: what has the focus keeps it.

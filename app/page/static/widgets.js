@@ -42,8 +42,10 @@ export function sure({ low, high, value, rings = [] }, [least, most], text, look
   return line;
 }
 
+const SOON_MS = 700;
+
 // Asks the server now, and with each `update` once so much time is over; `draw` gets what is new, `told` what is said
-// where it does not answer.
+// where it does not answer. Where `draw` says that more is coming, it asks again soon.
 export function polled(app, path, ms, told, draw) {
   let asked = 0, shown = "";
   async function look() {
@@ -58,7 +60,7 @@ export function polled(app, path, ms, told, draw) {
     const text = JSON.stringify(found);
     if (text === shown) return;
     shown = text;
-    draw({ ...found, class: found.task === "anomaly" ? "anomaly" : found.class });
+    if (draw({ ...found, class: found.task === "anomaly" ? "anomaly" : found.class })) setTimeout(look, SOON_MS);
   }
   look();
   return () => { if (Date.now() - asked > ms) look(); };
