@@ -299,8 +299,9 @@ def text(state: State, spec: Spec, role: str) -> str:
         if found["n_nodes"]
         else ""
     )
+    article = "an" if found["learner"][0] in "aeiou" else "a"
     lines = [
-        f"{found['stream']}, partition {found['partition']}: {role} is {'an' if found['learner'][0] in 'aeiou' else 'a'} {found['learner']}",
+        f"{found['stream']}, partition {found['partition']}: {role} is {article} {found['learner']}",
         *([given] if given else []),
         f"checkpoint {found['sequence']:,}, {found['age_seconds']:,.0f} s old, {found['checkpoint_bytes']:,} bytes: "
         f"next feature offset {found['offset']:,}, next label offset {found['label_offset']:,}",
