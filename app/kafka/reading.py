@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aiokafka.errors import OffsetOutOfRangeError
+from aiokafka.cluster import ClusterMetadata
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from aiokafka.structs import ConsumerRecord, TopicPartition
 
 from riparian.app.errors import TopicError
@@ -24,6 +25,7 @@ PIECE = 4096  # records
 NOWHERE = 2**62  # offset beyond every partition's end
 Take = Callable[[TopicPartition, list[Any]], None]
 PIECE_BYTES = 4 * 1024 * 1024
+Counts = Mapping[str, int | None]  # topic -> its partitions, of those that are there; None where we may not know
 
 
 class Bounds(NamedTuple):
@@ -46,6 +48,16 @@ async def close(consumer: "Consumer") -> None:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
+
+
+async def counts(consumer: "Consumer", topics: Iterable[str]) -> Counts:
+    """Partitions of those of the topics that are there, whether the consumer reads them or not. KafkaError where no
+    broker says."""
+    known, named = ClusterMetadata(), list(topics)
+    if not await consumer._client._metadata_update(known, named):
+        raise KafkaError("no broker says which topics there are")
+    found = {topic: len(known.partitions_for_topic(topic) or ()) for topic in named}
+    return {topic: n for topic, n in found.items() if n} | dict.fromkeys(known.unauthorized_topics)
 
 
 async def read_to_end(

@@ -13,12 +13,12 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
-from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
+from riparian.app.kafka.admin import stream_topics
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import EVERYTHING, close, read_to_end
+from riparian.app.kafka.reading import EVERYTHING, Counts, close, counts, read_to_end
 from riparian.app.page.store import Store
 from riparian.app.page.view import DAY_MS, HOUR_MS, DeadLetterRow, Event, StreamView, now_ms
 from riparian.app.retries import marked
@@ -34,11 +34,6 @@ ASK_SECONDS = 5.0  # time between two questions whether the broker is there, s
 REQUEST_MS = 4000
 MOST_NOTES = 20_000  # events, letters and marks that wait for the store
 MARKS, LAST = "marks", "last"  # notes: which letters were retried; the last records of a partition
-
-
-async def _metadata(consumer: Any) -> ClusterMetadata:
-    """Of all topics: `consumer.partitions_for_topic` knows only those that the consumer reads."""
-    return await consumer._client.fetch_all_metadata()  # type: ignore[no-any-return]
 
 
 class Watch:
@@ -57,6 +52,7 @@ class Watch:
         self.progress: float | None = 0.0
         self.version = 0
         self._connection, self._store = connection, store
+        self._topics = {topic for view in views for topic in stream_topics(view.spec).values()}
         self._of: dict[str, tuple[StreamView, str]] = {}
         for view in views:
             topics = view.spec.topics
@@ -121,22 +117,21 @@ class Watch:
         finally:
             await close(consumer)
 
-    def _partitions(self, known: ClusterMetadata) -> list[TopicPartition]:
-        present = known.topics()
+    def _partitions(self, present: Counts) -> list[TopicPartition]:
         for view in self.views:
-            n = len(known.partitions_for_topic(view.spec.topics.predictions) or ())
+            n = present.get(view.spec.topics.predictions) or 0
             if n > view.spec.partitions:  # it has grown
                 view.grow(n)
         return [
             TopicPartition(topic, p)
             for topic, (view, _) in self._of.items()
-            if topic in present
+            if present.get(topic)
             for p in range(view.spec.partitions)
         ]
 
     async def _assign(self, consumer: Any) -> dict[TopicPartition, tuple[int, int]]:
         """Follow every partition from where it is known, or from an hour ago. What is older: partition -> offsets."""
-        tps = self._partitions(await _metadata(consumer))
+        tps = self._partitions(await counts(consumer, self._topics))
         self._n_known = len(tps)
         consumer.assign(tps)
         if not tps:
@@ -215,7 +210,7 @@ class Watch:
             if now - asked > ASK_SECONDS:  # the client is silent about a broker that is not there
                 asked = now
                 async with asyncio.timeout(REQUEST_MS / 1000.0):
-                    tps = self._partitions(known := await _metadata(consumer))
+                    tps = self._partitions(known := await counts(consumer, self._topics))
                     if self.progress is None:  # before, nobody knows what has been taken
                         await self._ask_ends(consumer, known)
                 if len(tps) != self._n_known:
@@ -224,14 +219,14 @@ class Watch:
                 stored = now
                 await asyncio.to_thread(self.save)
 
-    async def _ask_ends(self, consumer: Any, known: ClusterMetadata) -> None:
+    async def _ask_ends(self, consumer: Any, known: Counts) -> None:
         """Where the input topics begin and end."""
         found = {
             TopicPartition(topic, p): (view, role)
             for view in self.views
             for role, topic in view.spec.input_topics.items()
             if role in (FEATURES, LABELS)
-            for p in range(min(view.spec.partitions, len(known.partitions_for_topic(topic) or ())))
+            for p in range(min(view.spec.partitions, known.get(topic) or 0))
         }
         if not found:
             return

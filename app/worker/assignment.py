@@ -104,7 +104,7 @@ class Assignment:
         if self.inputs.client is None:
             return
         try:
-            await self.worker.topics.look(self.inputs.client._client)
+            await self.worker.topics.look(self.inputs.client)
         except (TopicError, GrownError) as error:
             self.worker.fail(error)
 

@@ -5,20 +5,24 @@ import contextlib
 import logging
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+from aiokafka.errors import KafkaError
 
 from riparian.app.errors import TopicError
 from riparian.app.kafka.admin import listing, stream_topics
+from riparian.app.kafka.reading import Counts, counts
 from riparian.app.state.growing import ASK, own_topics
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import CONTROL, INPUTS, changelog_topic
+
+if TYPE_CHECKING:
+    from riparian.app.kafka.connection import Consumer
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 10.0
 MISSING_SECONDS = 15.0  # a topic that is missing for longer was deleted; a broker that starts may not know all at once
-
-Counts = Mapping[str, int | None]  # topic -> its partitions, of those that are there; None where we may not know
 
 
 class GrownError(Exception):
@@ -49,15 +53,14 @@ class TopicWatch:
         self._said: dict[str, int] = {}
         self._due = 0.0
 
-    async def look(self, client: Any) -> None:
-        """At what a broker says, if it is time. client : an AIOKafkaClient that runs. TopicError where a topic is not
-        what it was, GrownError where the stream can have more partitions."""
+    async def look(self, consumer: "Consumer") -> None:
+        """At what a broker says, if it is time. consumer : one that runs. TopicError where a topic is not what it was,
+        GrownError where the stream can have more partitions."""
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + LOOK_SECONDS
-        found = await counts(client, [*self._wanted])
-        if found is not None:
-            self.compare(found)
+        with contextlib.suppress(KafkaError):
+            self.compare(await counts(consumer, self._wanted))
 
     def compare(self, found: Counts) -> None:
         """With what the stream began with. found : of the topics that are there."""
@@ -123,14 +126,3 @@ def deleted(spec: Spec, topic: str) -> TopicError:
         if spec.create_topics == "never":
             cure = "create it again, and start the worker"
     return TopicError(f"the topic {topic} was deleted while the worker ran: {cure}")
-
-
-async def counts(client: Any, topics: list[str]) -> Counts | None:
-    """Partitions of those of the topics that are there; None where no broker says."""
-    from aiokafka.cluster import ClusterMetadata
-
-    known = ClusterMetadata()
-    if not await client._metadata_update(known, topics):
-        return None
-    found = {topic: len(known.partitions_for_topic(topic) or ()) for topic in topics}
-    return {topic: n for topic, n in found.items() if n} | dict.fromkeys(known.unauthorized_topics)
