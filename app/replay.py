@@ -39,6 +39,7 @@ from riparian.app.errors import BrokerError, DataError, SpecError
 from riparian.app.kafka.access.rights import enter
 from riparian.app.kafka.admin import ensure_topics
 from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.reading import read_ends
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.registry.client import Registry
 from riparian.app.registry.stream_schemas import inputs as schemas_of_inputs
@@ -56,7 +57,7 @@ STEP_MS = 1.0  # time between instances where there is no rate, ms
 FUTURE_MS = TIMESTAMP_AFTER_MS - 5_000  # Kafka refuses stamps that are further ahead
 RECORD_BYTES = 600_000  # texts in a record of many instances, bytes; Kafka takes 1 MB
 TICK_SECONDS = 0.01  # how often a paced replay sends what is due
-TAIL_SECONDS = 10.0
+LAST = 10  # records of a partition that are read, markers of transactions among them
 BROKER_SECONDS = 5.0  # how long an absent broker is waited for
 
 
@@ -365,28 +366,11 @@ def plan(
 
 async def last_stamp(connection: Connection, partitions: Sequence[TopicPartition]) -> int:
     """The largest stamp (ms) among the last records of `partitions`; 0 where they are empty."""
-    if not partitions:
-        return 0
-    consumer = connection.consumer(fetch_max_wait_ms=100)
-    await consumer.start()
-    try:
-        consumer.assign(partitions)
-        ends, begins = await consumer.end_offsets(partitions), await consumer.beginning_offsets(partitions)
-        waiting = {tp for tp in partitions if ends[tp] > begins[tp]}
-        if not waiting:
-            return 0
-        consumer.assign(list(waiting))
-        for tp in waiting:
-            consumer.seek(tp, ends[tp] - 1)
-        latest, deadline = 0, time.monotonic() + TAIL_SECONDS
-        while waiting and time.monotonic() < deadline:
-            for tp, records in (await consumer.getmany(timeout_ms=500)).items():
-                latest = max([latest, *(record.timestamp for record in records)])
-                if records:
-                    waiting.discard(tp)
-        return latest
-    finally:
-        await consumer.stop()
+    stamps = [0]
+    await read_ends(
+        connection, partitions, LAST, lambda _, records: stamps.extend(one.timestamp for one in records), first=False
+    )
+    return max(stamps)
 
 
 class _Replay:
