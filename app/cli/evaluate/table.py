@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from riparian.app.cli.operate.deadletters import safe
 from riparian.app.cli.terminal import by_value
-from riparian.app.cli.terminal.console import stdout_console
+from riparian.app.cli.terminal.console import plain_table, stdout_console
 from riparian.app.evaluation.measures.measures import FROM_FIRST, MEASURES, UNLEARNED, from_first, quality
 from riparian.app.evaluation.measures.objective import Objective
 from riparian.app.stream_file.durations import format_duration
@@ -47,16 +47,7 @@ COLUMNS = {
 MOST_CHANGES = 20  # lines of drifts
 MOST_CLASSES = 20  # lines of classes
 STEPS = "▁▂▃▄▅▆▇█"
-
-
-def _table(texts: Sequence[str], figures: Sequence[str]) -> Table:
-    """Without lines, of columns with these headings."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in texts:
-        table.add_column(heading, no_wrap=True)
-    for heading in figures:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
+_table = partial(plain_table, whole=True)
 
 
 def show_one(result: dict[str, Any], past: str) -> None:
@@ -67,7 +58,7 @@ def show_one(result: dict[str, Any], past: str) -> None:
     console.print(f"[bold]{result['model']}[/bold]{auto} on {result['data']}, {_predicted(result)}{_delay(result)}")
     if given:
         console.print(given, style="dim")
-    table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = plain_table((), show_header=False)
     rows = {key: (measure.text, measure.form) for key, measure in MEASURES.items()}
     of_worker = result
     result = from_first(result)

@@ -68,15 +68,13 @@ def list_(
 
 
 def _show_groups(groups: list[Any]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    from riparian.app.cli.terminal.console import stdout_console
+    from riparian.app.cli.terminal.console import plain_table, stdout_console
     from riparian.topics.records import REASONS
 
-    table = Table("reason", "field", "topic", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("partition", "letters", "retried", "first (UTC)", "last (UTC)"):
-        table.add_column(heading, justify="right")
+    figures = ["partition", "letters", "retried", "first (UTC)", "last (UTC)"]
+    table = plain_table(["reason", "field", "topic"], figures)
     for group in groups:
         numbers = (
             f"{group.partition}",

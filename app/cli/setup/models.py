@@ -71,10 +71,10 @@ def plain(entry: "Entry") -> dict[str, Any]:
 def table(kind: str, entries: "Sequence[Entry]", hint: str) -> None:
     """Print one row per entry, without parameters: a learner has up to twenty."""
     from rich.console import Console
-    from rich.table import Table
 
-    found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    found.add_column(kind, no_wrap=True)
+    from riparian.app.cli.terminal.console import plain_table
+
+    found = plain_table([kind], whole=True)
     found.add_column("tasks", max_width=15)
     found.add_column("what it does")
     for entry in entries:
@@ -87,7 +87,8 @@ def table(kind: str, entries: "Sequence[Entry]", hint: str) -> None:
 
 def show(entry: "Entry") -> None:
     from rich.console import Console
-    from rich.table import Table
+
+    from riparian.app.cli.terminal.console import plain_table
 
     console = Console(highlight=False)
     console.print(f"[bold]{entry.name}[/bold] ({', '.join(entry.tasks)})")
@@ -96,7 +97,7 @@ def show(entry: "Entry") -> None:
     if not entry.parameters:
         console.print("It takes no parameters.")
         return
-    table = Table("parameter", "type", "default", "range", "", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = plain_table(["parameter", "type", "default", "range", ""])
     for parameter in entry.parameters:
         default = "none" if parameter.default is None else str(parameter.default)
         table.add_row(

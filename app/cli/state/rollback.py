@@ -66,13 +66,9 @@ def command(
         click.echo(f"{spec.name}, partition {partition}: no checkpoint that is whole")
         return
 
-    from rich.table import Table
+    from riparian.app.cli.terminal.console import plain_table, stdout_console
 
-    from riparian.app.cli.terminal.console import stdout_console
-
-    table = Table("checkpoint", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("created (UTC)", "feature offset", "label offset"):
-        table.add_column(heading, justify="right")
+    table = plain_table(["checkpoint"], ["created (UTC)", "feature offset", "label offset"])
     for row in rows:
         created = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(row["created"] / 1000.0))
         table.add_row(f"{row['sequence']:,}", created, f"{row['offset']:,}", f"{row['label_offset']:,}")

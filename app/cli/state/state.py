@@ -146,8 +146,8 @@ def _summary(partition: int, log: "Changelog", findings: "Findings") -> dict[str
 
 def _show(stream: str, entry: dict[str, Any]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
+    from riparian.app.cli.terminal.console import plain_table
     from riparian.topics.names import PREDICTIONS
 
     console = Console(highlight=False)
@@ -174,9 +174,7 @@ def _show(stream: str, entry: dict[str, Any]) -> None:
     for role, model in entry["models"].items():
         given = ", ".join(f"{name}={value}" for name, value in model["parameters"].items())
         console.print(f"{role}: {model['model']}{f' ({given})' if given else ''}", markup=False)
-    table = Table("part", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("arrays", "bytes", "chunks", "stored bytes"):
-        table.add_column(heading, justify="right")
+    table = plain_table(["part"], ["arrays", "bytes", "chunks", "stored bytes"])
     for part in entry["parts"]:
         numbers = (part["n_arrays"], part["n_bytes"], part["n_chunks"], part["stored_bytes"])
         table.add_row(part["name"], *(f"{number:,}" for number in numbers))

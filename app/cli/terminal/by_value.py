@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from riparian.app.cli.operate.deadletters import safe
-from riparian.app.cli.terminal.console import stdout_console
+from riparian.app.cli.terminal.console import plain_table, stdout_console
 
 MOST = 12  # values of a feature
 
@@ -23,9 +22,7 @@ def show(found: Iterable[dict[str, Any]]) -> None:
             return "" if value is None else form.replace(":", f":{sign}").format(factor * value)
 
         unit = " %" if each["share"] else ""
-        table = Table(escape(safe(each["feature"])), box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for heading in ("share %", f"now{unit}", f"before{unit}", "adds"):
-            table.add_column(heading, justify="right")
+        table = plain_table([escape(safe(each["feature"]))], ["share %", f"now{unit}", f"before{unit}", "adds"])
         table.add_column("")
         for row in each["values"][:MOST]:
             figures = (f"{100.0 * row['share']:.1f}", text(row["now"]), text(row["before"]), text(row["adds"], "+"))
