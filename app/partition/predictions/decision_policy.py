@@ -12,15 +12,12 @@ Of anomalies, whose classes are no texts, a threshold on the scores says which a
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.predictions.decision import Threshold, by_cost
-from riparian.models.restoring import restore
 from riparian.topics.records import ANOMALY
 from riparian.topics.vocabulary import Vocabulary
 
@@ -196,13 +193,3 @@ class Decision:
             costs = self._deciding.costs[:k, :k]
             found["cost"] = float((confusion * np.column_stack((self.worst[:k], costs))).sum() / total)
         return found
-
-    def state(self) -> Mapping[str, NDArray[Any]]:
-        """Live arrays; none where nothing is learned."""
-        begun = self.threshold is not None and self.threshold.has_begun
-        return self.threshold.state()._asdict() if begun and self.threshold is not None else {}
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]], name: str) -> None:
-        """Take over what `state` gave. name : of the model."""
-        if self.threshold is not None and arrays:
-            restore(self.threshold, arrays, f"the threshold of {name}")

@@ -5,7 +5,7 @@ All of this learns from the partition's own predictions and labels, whichever mo
 where another one takes over.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from riparian.models.evaluation.auroc import areas
 from riparian.models.evaluation.estimation import Estimation
 from riparian.models.evaluation.prequential import Prequential
 from riparian.models.predictions.calibration import POWERS_WIDTH, Calibration
-from riparian.models.predictions.decision import DECIDED_WIDTH
+from riparian.models.predictions.decision import DECIDED_WIDTH, Threshold
 from riparian.models.predictions.prior_shift import PriorShift
 from riparian.models.restoring import restore
 from riparian.topics.names import CHAMPION
@@ -249,35 +249,35 @@ class Serving:
 
     # -- state -------------------------------------------------------------------------------------------------
 
+    def _parts(self) -> Iterator[tuple[str, Any, str]]:
+        """What has arrays: where they stand in a state, whose they are, and what a sentence calls it."""
+        threshold = None if self.decision is None else self.decision.threshold
+        for place, part, called in (
+            ("estimated", self.estimation, "the estimate"),
+            ("calibration", self.calibration, "the calibration"),
+            ("shift", self.shift, "the shift"),
+            ("decision", threshold, "the threshold"),
+        ):
+            if part is not None:
+                yield place, part, called
+
     def state(self) -> dict[str, NDArray[Any]]:
         """Live arrays, by their names in a state."""
         arrays: dict[str, NDArray[Any]] = {}
-        if self.estimation is not None and self.estimation.has_begun:
-            arrays |= over(f"estimated/{self.name}/", self.estimation.state()._asdict())
-        if self.calibration is not None and self.calibration.has_begun:
-            arrays |= over(f"calibration/{self.name}/", self.calibration.state()._asdict())
-        if self.shift is not None and self.shift.has_begun:
-            arrays |= over(f"shift/{self.name}/", self.shift.state()._asdict())
-        if self.decision is not None:
-            arrays |= over(f"decision/{self.name}/", self.decision.state())
+        for place, part, _ in self._parts():
+            if part.has_begun:
+                arrays |= over(f"{place}/{self.name}/", part.state()._asdict())
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], source: str, n_outputs: int, decides: bool) -> None:
         """Take over arrays of `state()`, where the role was called `source`. decides : whether its threshold is about
         the same as it was."""
-        estimated = under(arrays, f"estimated/{source}/")
-        if self.estimation is not None and estimated:  # states of before have none
-            restore(self.estimation, estimated, f"the estimate of {self.name}")
-        shifted = under(arrays, f"shift/{source}/")
-        if self.shift is not None and shifted:
-            restore(self.shift, shifted, f"the shift of {self.name}")
-            self.shift.resize(n_outputs)
-        calibrated = under(arrays, f"calibration/{source}/")
-        if self.calibration is not None and calibrated:  # likewise
-            restore(self.calibration, calibrated, f"the calibration of {self.name}")
-            self.calibration.resize(n_outputs)
-        if self.decision is not None and decides:
-            self.decision.restore(under(arrays, f"decision/{source}/"), self.name)
+        for place, part, called in self._parts():
+            mine = under(arrays, f"{place}/{source}/")  # states of before do not have all
+            if mine and (decides or not isinstance(part, Threshold)):
+                restore(part, mine, f"{called} of {self.name}")
+                if isinstance(part, Calibration | PriorShift):
+                    part.resize(n_outputs)
 
 
 class Servings(dict[str, Serving]):
