@@ -17,7 +17,7 @@ from riparian.app.kafka.admin import (
     stream_topics,
 )
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import COMMITTED, read_to_end
+from riparian.app.kafka.reading import bounds_of, read_to_end
 from riparian.app.kafka.topics.creating import not_ours
 from riparian.topics import reports
 from riparian.topics.names import CHECKPOINT, INPUTS
@@ -97,31 +97,24 @@ async def lag(spec: "Spec", connection: Connection) -> LagReport:
     sources = [TopicPartition(name, k) for name, n in report.sources.items() for k in range(n)]
     parts = [TopicPartition(name, k) for name in dict.fromkeys(inputs) for k in range(report.partitions[name])]
     group = spec.group
+    outputs = [spec.topics.predictions, spec.topics.metrics]
+    tails = [TopicPartition(name, k) for name in outputs for k in range(report.partitions.get(name, 0))]
     async with admin_client(connection) as client:
-        consumer = connection.consumer(isolation_level=COMMITTED)
-        try:
-            await consumer.start()
-            starts = await consumer.beginning_offsets([*sources, *parts])
-            ends = await consumer.end_offsets([*sources, *parts])
-            outputs = [spec.topics.predictions, spec.topics.metrics]
-            tails = [TopicPartition(name, k) for name in outputs for k in range(report.partitions.get(name, 0))]
-            until = await consumer.end_offsets(tails) if tails else {}
-        finally:
-            await consumer.stop()
+        bounds = await bounds_of(connection, [*sources, *parts, *tails])
         committed, workers = await _committed(client, connection, group)
         copied = (await _committed(client, connection, spec.rekey_group))[0] if sources else {}
-    processed = await _processed(spec, connection, {tp: max(0, end - TAIL) for tp, end in until.items()})
+    processed = await _processed(spec, connection, {tp: max(0, bounds[tp].end - TAIL) for tp in tails})
     rows = []
     for part in sources:
         offset = copied[part].offset if part in copied else None
         known = [] if offset is None else [offset]
-        rows.append(lag_of(part, starts[part], ends[part], known, offset)._replace(copied=True))
+        rows.append(lag_of(part, *bounds[part], known, offset)._replace(copied=True))
     for part in parts:
         found = committed.get(part)
         own = found.offset if found is not None and found.metadata == CHECKPOINT else None
         known = [offset for offset in (processed.get(part), own) if offset is not None]
         foreign = found.offset if found is not None and own is None else None
-        rows.append(lag_of(part, starts[part], ends[part], known, own)._replace(foreign=foreign))
+        rows.append(lag_of(part, *bounds[part], known, own)._replace(foreign=foreign))
     return LagReport(group, workers, tuple(rows))
 
 
