@@ -202,7 +202,7 @@ class Case(NamedTuple):
     data: str
     file: DataFile
     spec: Spec
-    goal: str
+    goal: str | None
     n: int
     limit: int | None
     seconds: float
@@ -355,8 +355,8 @@ def tables(results: Results, task: str, data: Mapping[str, FileStream], anchors:
                 )
             )
     failed = [(row, name, results[row][name].get("failed")) for row in rows for name in data if name in results[row]]
-    failed = [f"- {row} on {name}: {why}" for row, name, why in failed if why]
-    return [*lines, "", "Failed:", "", *failed] if failed else lines
+    sentences = [f"- {row} on {name}: {why}" for row, name, why in failed if why]
+    return [*lines, "", "Failed:", "", *sentences] if sentences else lines
 
 
 def grid(results: Results) -> list[str]:

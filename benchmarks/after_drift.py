@@ -89,7 +89,8 @@ def main() -> None:
                 stream = changing(kind, options.at, options.after, seed)
                 for model in OURS:
                     found.setdefault(model, []).append(ours(model, stream, options.at))
-                for model in MOA if jar else ():
+                for model in () if jar is None else MOA:
+                    assert jar is not None
                     found.setdefault(model, []).append(moas(jar, model, stream, options.at, Path(folder)))
             report[kind] = found
             for model, values in found.items():

@@ -33,7 +33,7 @@ def usual(broker: str, folder: Path, n: int, rounds: int) -> dict[str, Any]:
     """The workload of benchmarks/throughput.py, everything else at its default."""
     inputs = {"features": "usual.features", "labels": "usual.labels"}
     asyncio.run(create(broker, list(inputs.values()), 1))
-    asyncio.run(Backlog(broker, *inputs.values(), 1, past(n)).publish(n, lambda _: None))
+    asyncio.run(Backlog(broker, inputs["features"], inputs["labels"], 1, past(n)).publish(n, lambda _: None))
 
     def measured(name: str, settings: dict[str, Any]) -> dict[str, Any]:
         found = measure_worker(broker, folder, f"usual-{name}", inputs, 1, n, checkpoint=settings)

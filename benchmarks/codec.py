@@ -9,6 +9,7 @@ anything. The best of several repetitions is shown, since other programs only ev
 import argparse
 import time
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -67,7 +68,7 @@ def main() -> None:
     two = [*none[:-2], Vocabulary(1000), Vocabulary(1000)]
     p = rng.random((n, 2))
     p /= p.sum(axis=1, keepdims=True)
-    offsets = np.arange(n)
+    offsets: Any = np.arange(n)
     f_batch, m_batch, l_batch = raw(features), raw(mixed), raw(labels)
     to_dict = msgspec.json.Decoder().decode
 

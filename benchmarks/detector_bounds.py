@@ -48,7 +48,7 @@ def alarms_a_test(name, rate, streams=STREAMS, n=STATIONARY, **parameters):
     for seed in range(streams):
         detector = create(name, seed=seed, **parameters)
         draws = np.random.default_rng(seed).random(n)
-        found = np.count_nonzero(detector.update_many(draws if rate is None else draws < rate) == 2)
+        found = int(np.count_nonzero(detector.update_many(draws if rate is None else draws < rate) == 2))
         alarms += found
         total += tests(name, detector.parameters(), n, found)
     return alarms / total

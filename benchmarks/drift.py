@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import printed
-from riparian.app.dataset.files.synthetic import ConceptDrift, open_source
 from riparian.app.partition.drift.detection import VALUES, Signal
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file.spec import Spec, build
 from riparian.models.drift import DETECTORS
+from riparian.models.streams.registry import ConceptDrift, open_source
 from riparian.topics.records import RawBatch
 
 LIMIT, DELAY = 4096, 50

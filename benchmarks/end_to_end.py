@@ -290,7 +290,7 @@ QUICK = {
 @click.option("--quick", is_flag=True, help="A sanity run of a minute: small sizes, one round, one partition.")
 @click.option("--broker", metavar="HOST:PORT", help="Use this broker instead of one of its own.")
 @click.pass_context
-def main(context: click.Context, **options: Any) -> None:
+def main(context: click.Context, /, **options: Any) -> None:
     """Throughput and latency of one worker on real Kafka, against floors measured in the same run."""
     if options["quick"]:
         for name, value in QUICK.items():

@@ -25,6 +25,7 @@ from benchmarks.tables import test_then_train
 from riparian.models.contract import Learner, Schema
 from riparian.models.ensemble.adaptation.watched_trees import WatchedTree
 from riparian.models.ensemble.members import Ensemble
+from riparian.models.mondrian.mondrian_forest import MondrianForest
 from riparian.models.registry import create
 from riparian.models.streams import Stream
 from riparian.models.streams.generators import agrawal, friedman
@@ -55,8 +56,8 @@ def allowed(learner: Learner | WatchedTree) -> int:
     if learner.name == "shrub-ensemble":
         return allowed_shrubs(learner)
     state = learner.state()._asdict()
-    if "links" not in state:  # a Mondrian forest: (trees, capacity, ...)
-        capacity, most = state["nodes"].shape[1], int(learner.most_nodes)
+    if isinstance(learner, MondrianForest):  # (trees, capacity, ...)
+        capacity, most = state["nodes"].shape[1], learner.most_nodes
         return sum(array.nbytes // capacity * most if array.ndim > 2 else array.nbytes for array in state.values())
     rows = len(state["links"])
     per_node = sum(array.nbytes // max(1, len(array)) for array in state.values() if len(array) == rows)

@@ -128,7 +128,8 @@ def main() -> None:
     if role == "consume":
         result = consume(broker, [one, two], int(rest[0]))
     else:
-        result = {"echo": echo, "learn": learn}[role](broker, one, two, *rest)
+        programs: dict[str, Any] = {"echo": echo, "learn": learn}
+        result = programs[role](broker, one, two, *rest)
     print(json.dumps(asyncio.run(result)))
 
 

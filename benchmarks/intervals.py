@@ -108,12 +108,13 @@ def _together(parts: list[Floats]) -> Floats:
 def _found(task: str, result: dict[str, Any], out: Floats, y: Floats, delay: int, coverage: float) -> Found:
     curves = result["curves"]
     if "coverage" not in result:  # no score in time: the first labels are of instances that nothing was predicted for
-        return Found(task, *[np.nan] * 3, (np.nan, np.nan), *[np.nan] * 2, result["accuracy"])
+        nothing = np.nan, np.nan
+        return Found(task, np.nan, np.nan, np.nan, nothing, np.nan, np.nan, result["accuracy"])
     told = [i for i, n in enumerate(curves["n"]) if n >= SPAN + delay and curves["coverage"][i] is not None]
     told = told or [len(curves["n"]) - 1]
     shares = [curves["coverage"][i] for i in told]
     right = curves["accuracy"][told[int(np.argmax(shares))]] if task == CLASSES else np.nan
-    size = result.get("interval_width", result.get("set_size"))
+    size: Any = result.get("interval_width", result.get("set_size"))
     quality = result["accuracy"] if task == CLASSES else result["mae"]
     at_once = _at_once(task, out, y, delay, coverage)
     return Found(task, min(shares), max(shares), right, at_once, result["coverage"], size, quality)
@@ -164,8 +165,8 @@ def _tables(found: dict[tuple[str, str], list[Found]], coverage: float) -> None:
         for delay, one in zip(DELAYS, rows, strict=True):
             if model == "auto" and (coverage - one.least > OFF or one.greatest - coverage > OFF):
                 right = "" if np.isnan(one.right) else f"{100 * one.right:.1f}"
-                cells = (_range(one.least, one.greatest), right, _range(*one.of_said) if delay else "")
-                _row(data, f"{delay:,}", *cells, f"{100 * one.share:.1f}")
+                texts = (_range(one.least, one.greatest), right, _range(*one.of_said) if delay else "")
+                _row(data, f"{delay:,}", *texts, f"{100 * one.share:.1f}")
 
 
 def main() -> None:

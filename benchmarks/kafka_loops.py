@@ -145,7 +145,7 @@ def faust(group: str, broker: str, source: str, target: str, folder: str) -> Non
     app.Worker(loglevel="WARNING").execute_from_commandline()
 
 
-PROGRAMS = {
+PROGRAMS: dict[str, Any] = {
     "confluent": confluent,
     "quix": quix,
     "quix-exactly-once": quix_exactly_once,

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -338,9 +339,9 @@ def measure(options: dict[str, Any], broker: str, folder: Path, say: Say) -> dic
         for contender in list(found):
             parts, size = results[contender.name], "many" if contender.name == OURS else "few"
             steps: dict[str, Callable[[str], dict[str, Any]]] = {
-                "backlog": lambda run, c=contender, s=size: through_backlog(c, s, sizes[s], run),
-                "latency": lambda run, c=contender: at_a_rate(c, options["rate"], options["seconds"], run),
-                "kill": lambda run, c=contender: through_a_kill(c, options["rate"], options["seconds"], run),
+                "backlog": partial(through_backlog, contender, size, sizes[size]),
+                "latency": partial(at_a_rate, contender, options["rate"], options["seconds"]),
+                "kill": partial(through_a_kill, contender, options["rate"], options["seconds"]),
             }
             if not options["kill"]:
                 del steps["kill"]

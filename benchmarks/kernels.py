@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numba
@@ -118,7 +119,7 @@ def measure(stream: Stream, rounds: int) -> tuple[float, dict[str, Result]]:
         for label, (name, parameters, delay) in CASES.items():
             learner = create(name, schema, **parameters)
             out[:] = 0.0
-            seconds = timed(lambda run=learner.run, program=programs[delay]: run(program, stream.x, out))
+            seconds = timed(partial(learner.run, programs[delay], stream.x, out))
             if label in results:
                 seconds = min(seconds, results[label].seconds)
             correct = (out.argmax(axis=1) == stream.y) & (out.max(axis=1) > 0.0)

@@ -11,6 +11,7 @@ import argparse
 import time
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.record import printed
 from riparian.app.partition.keys.fold import OBSERVE, Events
@@ -40,7 +41,7 @@ def measured(n_keys: int, n_aggregates: int, n_steps: int) -> Floats:
     hashes = draws.integers(1, 2**63, (n_keys, 2), np.uint64)
     x, found = draws.normal(size=(STEP, n_aggregates + 1)), np.zeros((2, STEP, n_aggregates))
 
-    def step(keys: Floats) -> float:
+    def step(keys: NDArray[np.uint64]) -> float:
         nonlocal at
         n, at = len(keys), at + STEP
         moments = at + np.arange(n)

@@ -208,7 +208,9 @@ def measure(
     for rate in rates:
         found: dict[str, list[dict[str, Any]]] = {"echo": [], "worker": []}
         for number in range(rounds):
-            for role, function in (("echo", measure_echo), ("worker", partial(measure_worker, **fields))):
+            measures: dict[str, Callable[..., dict[str, Any]]]
+            measures = {"echo": measure_echo, "worker": partial(measure_worker, **fields)}
+            for role, function in measures.items():
                 done = say(f"{rate:,} instances/s, round {number + 1} of {rounds}: {role}", None)
                 name = f"latency-{role}-{rate}-{number}"
                 found[role].append(function(broker, folder, name, rate, seconds))

@@ -73,7 +73,8 @@ def measure(
     stream = f"live-{name}-{time.monotonic_ns()}"
     topics = [f"{stream}.{role}" for role in ("features", "labels", "predictions")]
     asyncio.run(create(broker, topics, partitions))
-    client = Client(broker, *topics, partitions=partitions, tick=TICK_SECONDS)
+    features, labels, predictions = topics
+    client = Client(broker, features, labels, predictions, partitions=partitions, tick=TICK_SECONDS)
     with start(name, broker, folder, topics, partitions, beside) as process:
         if isinstance(process, Worker):
             process.wait_for_partitions(partitions, START_SECONDS)

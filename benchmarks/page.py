@@ -73,7 +73,7 @@ def tell(view: StreamView, at: int, minute: int, rng: np.random.Generator) -> No
     spec, n = view.spec, 1000 * minute
     for partition in range(spec.partitions):
         for role in spec.models():
-            score = {"accuracy": float(rng.random())}
+            score: dict[str, float | None] = {"accuracy": float(rng.random())}
             model = MetricsRecord(spec.name, partition, at, role, "last-label", n, n, n, score, window=score)
             view.take_report(reports.write(model))
         part = PartitionRecord(

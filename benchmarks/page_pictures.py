@@ -18,7 +18,7 @@ import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from riparian.app.demo.run import local_broker
 from riparian.app.kafka.local_broker.ports import free_port
@@ -46,7 +46,7 @@ class Picture(NamedTuple):
     part: str
     ready: str
     width: int = 1280
-    scheme: str = "light"
+    scheme: Literal["light", "dark"] = "light"
     height: int | None = None
 
 
@@ -69,8 +69,7 @@ def pictures(out: Path, port: int) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         for one in PICTURES:
-            view = {"width": one.width, "height": 900}
-            context = browser.new_context(viewport=view, color_scheme=one.scheme)
+            context = browser.new_context(viewport={"width": one.width, "height": 900}, color_scheme=one.scheme)
             page = context.new_page()
             page.goto(f"http://127.0.0.1:{port}/?tab={one.tab}&range=15m")
             page.wait_for_selector(one.ready)

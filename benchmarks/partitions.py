@@ -231,7 +231,7 @@ class Simulated:
         return found
 
     def _owners(self) -> dict[int, str]:
-        found = {}
+        found = dict[int, str]()
         for worker, known in self._known.items():
             told = self.assignor._get_client_metadata(
                 SimpleNamespace(user_data=self.assignor._decompress(known))  # type: ignore[arg-type]

@@ -254,7 +254,7 @@ def run_river(stream: Stream) -> Found:
     from river import feature_extraction, forest, stats, utils
     from river import stream as streams
 
-    rows = [
+    rows: Any = [
         ({"at": datetime.fromtimestamp(t, UTC).replace(tzinfo=None), "card": c, "terminal": p, "amount": a}, bool(y))
         for (t, c, p, a, _), y in zip(stream.x.tolist(), stream.y.tolist(), strict=True)
     ]
@@ -344,7 +344,7 @@ def main() -> None:
                     run = PAYMENTS[name](recipe, stream, options.refit)
                 else:
                     run = run_chargebacks(name, recipe, stream)
-                digest = hashlib.sha256(run.scores).hexdigest()
+                digest = hashlib.sha256(run.scores.tobytes()).hexdigest()
                 runs[seed] = {**about, **figures(run, stream.y, scored), "sha256": digest}
                 found[name] = [runs[seed] for seed in sorted(runs)]
                 found = {name: found[name] for name in names if name in found}
@@ -353,10 +353,10 @@ def main() -> None:
     for name, mean in means(found).items():
         print(row(name, "mean", mean))
     for one, other in SAME.items():
-        digests = {run["seed"]: run["sha256"] for run in found.get(other, []) if now.items() <= run.items()}
-        for run in found.get(one, []):
-            if now.items() <= run.items() and run["sha256"] != digests.get(run["seed"], run["sha256"]):
-                raise MeasureError(f"seed {run['seed']}: probabilities of {one} are not those of {other}")
+        digests = {each["seed"]: each["sha256"] for each in found.get(other, []) if now.items() <= each.items()}
+        for each in found.get(one, []):
+            if now.items() <= each.items() and each["sha256"] != digests.get(each["seed"], each["sha256"]):
+                raise MeasureError(f"seed {each['seed']}: probabilities of {one} are not those of {other}")
 
 
 def means(found: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, float]]:

@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -84,7 +84,7 @@ class Child:
             cwd=root,  # where `-m` looks first
         )
 
-    def __enter__(self) -> "Child":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.opinion_pool import late
 from benchmarks.record import printed
@@ -29,7 +30,7 @@ RATE = 0.2  # of the champion's errors
 LABELS = 20_000
 FORESTS = ("adaptive-random-forest", "mondrian-forest")
 SEEDS = 8
-Pair = tuple[Floats, Floats]  # whether the older, and the newer model is wrong
+Pair = tuple[NDArray[np.bool_], NDArray[np.bool_]]  # whether the older, and the newer model is wrong
 
 
 def mistakes(rng: np.random.Generator, n: int, rate: float, other: float, alike: float) -> Pair:
@@ -94,8 +95,8 @@ def delay(pair: Pair, before: int = 0) -> float:
 def equal_streams(pairs: int) -> None:
     """Print the shares of equal pairs in which the newer model is called better."""
     print(f"| mistakes, {LABELS:,} labels | called better | by a z-test looked at as often |\n|---|---|---|")
-    cases = ((0.0, 0.0, "independent"), (0.0, 0.9, "independent, 90 % shared"), (0.5, 0.0, "AR(1) of .5"))
-    cases += ((0.9, 0.0, "AR(1) of .9"), (0.9, 0.9, "AR(1) of .9, 90 % shared"), (0.98, 0.0, "AR(1) of .98"))
+    cases = [(0.0, 0.0, "independent"), (0.0, 0.9, "independent, 90 % shared"), (0.5, 0.0, "AR(1) of .5")]
+    cases += [(0.9, 0.0, "AR(1) of .9"), (0.9, 0.9, "AR(1) of .9, 90 % shared"), (0.98, 0.0, "AR(1) of .98")]
     for phi, shared, name in (*cases, (0.99, 0.0, "AR(1) of .99")):
         drawn = [equal_pair(np.random.default_rng([1, i]), LABELS, phi, shared) for i in range(pairs)]
         ours, theirs = (np.mean([rule(one) for one in drawn]) for rule in (is_called_better, is_tested_better))
@@ -113,7 +114,8 @@ def better_streams(streams: int) -> None:
                 rng = np.random.default_rng([2, i])
                 pair, worse = (mistakes(rng, n, RATE, RATE - x, alike) for n, x in ((200_000, gain), (50_000, -0.02)))
                 fresh.append(delay(pair))
-                after.append(delay(tuple(np.concatenate(x) for x in zip(worse, pair, strict=True)), 50_000))
+                older, newer = (np.concatenate(x) for x in zip(worse, pair, strict=True))
+                after.append(delay((older, newer), 50_000))
             shown = (np.median(fresh), np.quantile(fresh, 0.9, method="higher"), np.median(after))
             cells = " | ".join("more" if np.isinf(x) else f"{x:,.0f}" for x in shown)
             print(f"| {100 * gain:.0f} | {100 * alike:.0f} % | {cells} |", flush=True)

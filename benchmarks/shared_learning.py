@@ -192,13 +192,13 @@ class Partitions:
         releases = [group.release(EVERYTHING) for group in self.groups]
         if self.learners[0].spec.shares:
             with self._replica.lock:
-                outcomes, joined = step_together(self.learners, releases, self._replica, len(log), 0)
+                outcomes, joined, _ = step_together(self.learners, releases, self._replica, len(log), 0)
             log += joined
         else:
             outcomes = [learner.step(one) for learner, one in zip(self.learners, releases, strict=True)]
         return [value for both in zip(self.learners, outcomes, strict=True) for value in both[0].encode(both[1])]
 
-    def turn(self, log: list[bytes]) -> list[bytes]:
+    def turn(self, log: list[bytes]) -> Sequence[bytes]:
         """Learn the log, and take one turn of the partition with the earliest features, as one worker of several does;
         what is sent."""
         n, new = self._n_read, log[self._n_read :]

@@ -91,7 +91,7 @@ def measure(table: Table, parameters: dict[str, Any], seed: int) -> dict[str, fl
     program = test_then_train(table.y)
     most, packed, seconds, piece = 0, 0, 0.0, 2 * max(1, len(table.y) // 16)
     for at in range(0, len(program.op), piece):
-        part = type(program)(*(array[at : at + piece] for array in program))
+        part = program.part(at, at + piece)
         start = time.thread_time()
         learner.run(part, table.x, out)
         seconds += time.thread_time() - start

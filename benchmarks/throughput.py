@@ -172,7 +172,7 @@ def measure(
     asyncio.run(create(broker, [*inputs.values(), *small.values()], partitions))
     n_bytes = 0
     for topics, n in ((inputs, sizes.instances), (small, sizes.plain)):
-        backlog = Backlog(broker, *topics.values(), partitions, past(n), sizes.batch_records)
+        backlog = Backlog(broker, topics["features"], topics["labels"], partitions, past(n), sizes.batch_records)
         asyncio.run(backlog.publish(n, say(f"publishing {n:,} instances to {partitions} partition(s)", n)))
         n_bytes += backlog.n_bytes if topics is inputs else 0
     rounds = []

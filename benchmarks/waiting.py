@@ -200,7 +200,11 @@ def restart(file: str, waiting: int, n_features: int) -> dict[str, Any]:
     store = Subject(waiting, n_features).store
     store.restore(under(snapshot.arrays, "pending/"))
     del snapshot
-    result = {"read_s": read, "restore_s": time.process_time() - started - read, "wall_s": time.monotonic() - wall}
+    result: dict[str, Any] = {
+        "read_s": read,
+        "restore_s": time.process_time() - started - read,
+        "wall_s": time.monotonic() - wall,
+    }
     result |= {"peak_mb": [peak.anonymous, peak.both], "resident_mb": resident()}
     return result | {"digest": state_digest(store)}
 

@@ -160,13 +160,16 @@ def watch(ticker: Ticker | None) -> None:
         # The iteration in which the checkpoint ends belongs to it: the ticker must have had its turn.
         asyncio.get_running_loop().call_later(5 * TICK_SECONDS, finish)
 
-    assignment.Assignment.assign = watched_assign
-    assignment.Assignment.revoke = watched_revoke
-    assignment.Assignment.stop = watched_stop
-    partition_task.PartitionTask.start = watched_start
-    checkpoints.Checkpoints.begin = watched_begin
-    metrics.Metrics.stepped = watched_stepped
-    metrics.Metrics.checkpointed = watched_checkpoint
+    for owner, name, function in (
+        (assignment.Assignment, "assign", watched_assign),
+        (assignment.Assignment, "revoke", watched_revoke),
+        (assignment.Assignment, "stop", watched_stop),
+        (partition_task.PartitionTask, "start", watched_start),
+        (checkpoints.Checkpoints, "begin", watched_begin),
+        (metrics.Metrics, "stepped", watched_stepped),
+        (metrics.Metrics, "checkpointed", watched_checkpoint),
+    ):
+        setattr(owner, name, function)
 
 
 def main() -> None:

@@ -80,7 +80,7 @@ def run(model: str, table: Table, seed: int = 0, **parameters: Any) -> Run:
         off = np.abs(out[:, 0] - table.y)
         known = ~np.isnan(off)
         so_far = np.cumsum(np.where(known, off, 0.0)) / np.maximum(np.cumsum(known), 1)
-        return Run(*[np.nan] * 4, float(so_far[-1]), *about, so_far[ends - 1], *curves)
+        return Run(np.nan, np.nan, np.nan, np.nan, float(so_far[-1]), *about, so_far[ends - 1], *curves)
     known = out.max(axis=1) > 0.0
     codes = table.y.astype(int)
     p = np.where(known, out[np.arange(n), codes], 1.0 / k)

@@ -7,6 +7,7 @@ default.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -333,7 +334,7 @@ def curves(fields: dict[str, Field | None]) -> frame.Section:
             rows.append([name, missing(name).partition(": ")[2]])
             continue
         path = PICTURES / f"shrub-ensembles-{name}.svg"
-        files.write(path, (), (), lambda figure, f=field: _draw(figure, f), (12.0, 3.6))
+        files.write(path, (), (), partial(_draw, field=field), (12.0, 3.6))
         rows.append([name, f"![{name}]({path.name})"])
     return frame.Section(
         "Figures 2 and 3, appendix figures 2 to 13: accuracy and memory over the stream, and Pareto fronts",
