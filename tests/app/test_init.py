@@ -60,6 +60,11 @@ def test_a_small_file_becomes_a_valid_stream_that_can_be_evaluated(shop: Path) -
     result = json.loads(run(*evaluate.split()[1:], "--json").stdout)
     assert result["rows"] == 120
     assert result["models"]["champion"]["overall"]["accuracy"] > 0.6
+    told = json.loads(run("init", shop, "--label", "bought", "--out", "again.yaml", "--json").stdout)
+    assert (told["file"], told["label"], told["features"]) == ("again.yaml", "bought", ["plan", "seats", "paid"])
+    assert told["next"] == [
+        line.strip().replace("shop.yaml", "again.yaml") for line in found.output.partition("next:\n")[2].splitlines()
+    ]
 
 
 def test_what_is_left_out_stands_there_as_a_comment_with_the_reason(shop: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_stream_whose_topics_others_make_goes_on_once_they_have(stream: Any, k
 
 def test_a_stream_that_asks_goes_on_by_a_command(stream: Any) -> None:
     s = stream(partitions=1, grow="ask")
-    assert "there is nothing to do" in s.riparian("grow")
+    assert "there is nothing to do" in json.loads(s.riparian("grow", "--json"))["said"]
     rows = instances(150)
     with s.worker() as worker, Ui(s.folder, s.broker, s.path) as page:
         s.give(rows, 0, 100)

@@ -1,5 +1,6 @@
 """`riparian dashboard`: the files, where they are wanted."""
 
+import json
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -20,7 +21,8 @@ def test_files_are_written_and_never_replaced_unasked(tmp_path: Path) -> None:
         assert (tmp_path / "new" / path).read_bytes() == (dashboard.FILES / path).read_bytes()
 
     alerts = tmp_path / "new" / "prometheus" / "alerts.yaml"
-    assert run().exit_code == 0  # nothing differs
+    again = run("--json")  # nothing differs
+    assert {*json.loads(again.output)["files"]} == {*done.output.split()}
     alerts.write_text("mine")
     refused = run().exception
     assert isinstance(refused, RiparianError)

@@ -1,5 +1,6 @@
 """`riparian grow`: the partitions that a stream was given."""
 
+import json
 from pathlib import Path
 
 import click
@@ -10,8 +11,9 @@ from riparian.app.kafka.connection import Connection
 
 @click.command("grow")
 @stream_argument
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @broker_option
-def command(stream: Path, connection: Connection) -> None:
+def command(stream: Path, as_json: bool, connection: Connection) -> None:
     """Let a stream go on with the partitions that its features and labels were given, where its file says grow: ask.
 
     \b
@@ -20,4 +22,5 @@ def command(stream: Path, connection: Connection) -> None:
     spec = load(stream, connection)
     from riparian.app.state.growing import allow
 
-    click.echo(with_rights(spec, connection, "grow", lambda: allow(spec, connection)))
+    said = with_rights(spec, connection, "grow", lambda: allow(spec, connection))
+    click.echo(json.dumps({"stream": spec.name, "said": said}) if as_json else said)

@@ -1,5 +1,6 @@
 """`riparian dashboard`: the files for Prometheus and Grafana, out of the installed package."""
 
+import json
 from pathlib import Path
 
 import click
@@ -21,7 +22,8 @@ SITE = "https://riparian.example.org/"  # site_url of mkdocs.yml, where the aler
 )
 @click.option("--docs", metavar="URL", default=SITE, help="Where you serve the documentation: alerts link its runbook.")
 @click.option("--force", is_flag=True, help="Replace files that are there and differ.")
-def command(out: Path, docs: str, force: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(out: Path, docs: str, force: bool, as_json: bool) -> None:
     """Write the Prometheus configuration, rules and alerts and the Grafana dashboards to a folder."""
     address = f"{docs.removesuffix('/')}/".encode()
     files = {
@@ -39,4 +41,5 @@ def command(out: Path, docs: str, force: bool) -> None:
     for name, content in files.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         (out / name).write_bytes(content)
-        click.echo(out / name)
+    written = [str(out / name) for name in files]
+    click.echo(json.dumps({"files": written}) if as_json else "\n".join(written))

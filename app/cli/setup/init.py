@@ -1,6 +1,7 @@
 """`riparian init`: a first stream file, guessed from a data file or from the records of a topic."""
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 from shlex import join, quote
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="The file to write; one that is there is never replaced. [default: NAME.yaml]",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @broker_option
-def command(data: Path | None, topic: str | None, connection: "Connection", **given: Any) -> None:
+def command(data: Path | None, topic: str | None, as_json: bool, connection: "Connection", **given: Any) -> None:
     """Write a stream file that fits the data, with comments, as a first draft.
 
     Types of features, the label and the id are guessed; columns that teach a model nothing (ids, times, constants) are
@@ -75,6 +77,12 @@ def command(data: Path | None, topic: str | None, connection: "Connection", **gi
         raise DataError(f"{out} is there already and is not replaced: choose another --out, or remove it") from None
     except OSError as error:
         raise DataError(f"{out} cannot be written ({error.strerror or error}): choose another --out") from None
+    next_ = _next(draft, data, out, given["bag"], connection)
+    if as_json:
+        kept = list(spec.features)
+        found = {"file": str(out), "stream": spec.name, "task": draft.task, "label": draft.label, "features": kept}
+        click.echo(json.dumps(found | {"brought": list(draft.brought), "next": next_}))
+        return
     n = len(draft.features) - len(spec.features)
     of = "" if draft.label is None else f" of {draft.label!r}"
     click.echo(
@@ -89,7 +97,7 @@ def command(data: Path | None, topic: str | None, connection: "Connection", **gi
             "prediction has a value: label.ahead may be shorter, and --task anomaly needs no labels"
         )
     click.echo("next:")
-    for line in _next(draft, data, out, given["bag"], connection):
+    for line in next_:
         click.echo(f"  {line}")
 
 
