@@ -5,6 +5,7 @@ there are; those that need neither Kafka nor minutes are run. Each `yaml` block 
 """
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -18,7 +19,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from docs.__main__ import MARKED, pages, refreshed, sections
+from docs.__main__ import MARKED, RESULTS, pages, refreshed, sections
 from riparian.app.cli import GROUPS, cli
 from riparian.app.cli.run.environment import KNOWN
 from riparian.app.kafka.client.sources import CONFIG, PREFIX
@@ -39,6 +40,9 @@ BASE = {
     "task": "classification",
     "features": {"temperature": "numeric", "load": "numeric", "kind": "nominal"},
 }
+
+
+FIGURE = r"\d[\d,.]*\d|\d"
 
 
 class Said(NamedTuple):
@@ -141,6 +145,41 @@ def test_the_readme_is_short_and_names_the_test_command() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.split()) <= 600
     assert "make test" in text
+
+
+def test_figures_of_the_readme_are_those_of_the_runs() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    def run(name: str) -> Any:
+        return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["figures"]
+
+    # Beside other programs on Kafka.
+    peers = run("kafka_peers")["tables"]
+    measured = {
+        figure for table in peers for row in table["rows"] for cell in row for figure in re.findall(FIGURE, cell)
+    }
+    rows = re.findall(r"^\| [^|]+ \|( [\d*][^\n]*)\|$", text, re.MULTILINE)
+    assert len(rows) == 5
+    for row in rows:
+        assert {*re.findall(FIGURE, row)} <= measured, row
+    # The default model, over the streams on which MOA's best ensemble ran.
+    accuracies = {name: cells for name, *cells in run("frontier-0")["tables"][0]["rows"]}
+    heads = run("frontier-0")["tables"][0]["heads"][1:-2]  # without mean and rank
+    both = [i for i in range(len(heads)) if accuracies["MOA member selection"][i] not in ("", "–")]
+    ours, moas = (
+        sum(float(accuracies[name][i]) for i in both) / len(both) for name in ("auto", "MOA member selection")
+    )
+    assert f"{ours:.1f} % accuracy over {len(both)} streams, where MOA's best ensemble has {moas:.1f} %" in text
+    # What the demo shows, over its two changes.
+    means = run("demo")["means"]
+
+    def mean(model: str, when: str) -> float:
+        return sum(means[f"{model}, change {i}"][f"{when}, %"] for i in (1, 2)) / 2
+
+    pool = [mean("opinion-pool", when) for when in ("before", "at", "later")]
+    frozen = mean("hoeffding-tree", "later")
+    assert "falls from {:.0f} to {:.0f} %, returns to {:.0f} %".format(*pool) in text
+    assert f"a frozen tree stays at {frozen:.0f} %" in text
 
 
 # addresses -----------------------------------------------------------------------------------------------------------
