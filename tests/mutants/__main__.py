@@ -9,7 +9,9 @@ The named tests first run on a copy without a patch, where all must pass.
 
 import argparse
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,13 +26,14 @@ from benchmarks.record import write
 ROOT = Path(__file__).resolve().parents[2]
 PATCHES = Path(__file__).parent / "patches"
 COPIED = ("app", "benchmarks", "deploy", "docs", "examples", "models", "riparian", "supply", "tests", "topics")
-TIMEOUT_SECONDS = 900.0  # of one run of tests; a mutant that hangs is found
+# A mutant that hangs is found: by the CPU of the tests that it names, and by the time of those of its folder.
+CPU_SECONDS, TIMEOUT_SECONDS = 120, 900.0
 
 
 class Mutant(NamedTuple):
     """A patch.
 
-    name : of its file. file : what it changes. tests : those that it names, as arguments of pytest.
+    name : of its file. file : what it changes. tests : those that it names, which find it, as arguments of pytest.
     """
 
     name: str
@@ -81,8 +84,9 @@ def copy(tree: Path, folder: Path) -> Path:
     return target
 
 
-def run(tests: Sequence[str], tree: Path) -> str:
-    """Run tests in a tree up to the first failure: what it was, "hangs", or empty where all pass."""
+def run(tests: Sequence[str], tree: Path, cpu_seconds: int = resource.RLIM_INFINITY) -> str:
+    """Run tests in a tree up to the first failure: what it was, "hangs", or empty where all pass. cpu_seconds : that
+    their process may take."""
     there = [test for test in tests if (tree / test.split("::")[0]).exists()]
     if not there:
         return ""
@@ -90,13 +94,15 @@ def run(tests: Sequence[str], tree: Path) -> str:
     environment = {**os.environ, "PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(tree.parent / "kernels")}
     process = subprocess.Popen(
         [*command, *there], cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
+        start_new_session=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds)),
     )  # fmt: skip
     try:
         output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
         process.communicate()
+        return "hangs"
+    if process.returncode == -signal.SIGKILL:  # a hard limit of CPU
         return "hangs"
     if process.returncode in (0, 5):  # 5: no tests were collected
         return ""
@@ -118,7 +124,7 @@ def killed(mutant: Mutant, tree: Path, *, named: bool) -> dict[str, Any]:
         target = copy(tree, Path(name))
         apply(mutant, target)
         link_kernels(Path(name))
-        failed = run(mutant.tests, target)
+        failed = run(mutant.tests, target, CPU_SECONDS)
         if not failed and not named:
             failed = run([mutant.folder], target)
     return {"file": mutant.file, "killed": bool(failed), "by": failed, "seconds": round(time.monotonic() - begun, 1)}
