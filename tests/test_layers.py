@@ -1,16 +1,21 @@
-"""The layers, read from the imports: models know numpy and numba, topics know msgspec, app knows the rest.
+"""The layers, read from the imports: models know numpy and numba, topics know msgspec, app knows the rest. And names:
+what is searched for stands in one place, and is a thing or a deed of the field.
 
 The pure part of app (predict, join, score, learn, checkpoint encoding, reading data) never imports Kafka or asyncio.
 """
 
 import ast
 import functools
+import importlib.metadata
 import re
 import sys
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.trees import nodes, tree
 
@@ -333,3 +338,67 @@ def test_who_learns_is_chosen_once():
             found[f"{path.relative_to(ROOT)} {name}"] = len(lines)
     assert found == {place: n for place, (n, _) in ASKS_WHO_LEARNS.items()}
     assert sum(found.values()) <= 10
+
+
+# names ---------------------------------------------------------------------------------------------------------------
+
+
+def class_names():
+    """The files of app, models and topics that define each class, by its name."""
+    found = defaultdict(list)
+    for package in ("app", "models", "topics"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for node in nodes(path):
+                if isinstance(node, ast.ClassDef):
+                    found[node.name].append(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_a_class_name_stands_once():
+    twice = {name: places for name, places in class_names().items() if len(places) > 1}
+    assert not twice
+
+
+SPEECH = {"told", "tell", "tells", "telling", "said", "say", "says", "saying", "heard", "hear", "spoke", "speaks"}
+
+
+def test_no_module_function_or_class_is_named_by_a_verb_of_speech():
+    found = []
+    for package in ("app", "models", "topics", "deploy"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+            names = [node.name for node in nodes(path) if isinstance(node, kinds)]
+            words = {
+                name: set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_")) for name in (path.stem, *names)
+            }
+            found += [f"{path.relative_to(ROOT)}: {name}" for name in words if words[name] & SPEECH]
+    assert not found
+
+
+def test_a_docstring_begins_with_what_the_thing_does():
+    found = []
+    for package in ("app", "models", "topics"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            place = str(path.relative_to(ROOT))
+            for node in nodes(path):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                    text = ast.get_docstring(node) or ""
+                    if text.startswith(("As of ", "As in ", "The same")):
+                        found.append(f"{place}: {getattr(node, 'name', '')}: {text[:60]}")
+    assert not found
+
+
+# requirements --------------------------------------------------------------------------------------------------------
+
+
+def test_whatever_is_imported_is_asked_for() -> None:
+    """And not only because something else that is asked for needs it today."""
+    of = importlib.metadata.packages_distributions()
+    files = [path for package in ("app", "models", "riparian", "topics") for path in (ROOT / package).rglob("*.py")]
+    modules = {name.partition(".")[0] for path in files for name in imports(path)} - sys.stdlib_module_names
+    names = {canonicalize_name(name) for module in modules for name in of.get(module, [module])} - {"riparian"}
+    assert len(names) > 10
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *(text for texts in project["optional-dependencies"].values() for text in texts)]
+    # numba asks for the one version of llvmlite that it is made for; xgboost has another name on Linux.
+    assert names - {canonicalize_name(Requirement(text).name) for text in asked} <= {"llvmlite"}

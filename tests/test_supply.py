@@ -1,7 +1,6 @@
 """What Riparian depends on: bounded, locked with hashes, without addresses; listed; asked about."""
 
 import hashlib
-import importlib.metadata
 import json
 import re
 import socket
@@ -22,7 +21,6 @@ from riparian.app.kafka.local_broker.java import jar_hashes, kafka_version
 from supply import vulnerabilities
 from supply.locks import FOLDER, pins
 from supply.sbom import bill
-from tests.test_layers import imports
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -38,17 +36,6 @@ BACKEND = [Requirement(text) for text in PROJECT["build-system"]["requires"]]
 def test_every_requirement_has_an_upper_bound() -> None:
     for requirement in (*WORKER, *OTHERS, *BACKEND):
         assert {part.operator for part in requirement.specifier} & {"<", "<=", "==", "~="}, str(requirement)
-
-
-def test_whatever_is_imported_is_asked_for() -> None:
-    """And not only because something else that is asked for needs it today."""
-    of = importlib.metadata.packages_distributions()
-    files = [path for package in ("app", "models", "riparian", "topics") for path in (ROOT / package).rglob("*.py")]
-    modules = {name.partition(".")[0] for path in files for name in imports(path)} - sys.stdlib_module_names
-    names = {canonicalize_name(name) for module in modules for name in of.get(module, [module])} - {"riparian"}
-    assert len(names) > 10
-    # numba asks for the one version of llvmlite that it is made for; xgboost has another name on Linux.
-    assert names - {canonicalize_name(wanted.name) for wanted in (*WORKER, *OTHERS)} <= {"llvmlite"}
 
 
 def test_the_locks_are_pins_with_hashes_and_name_no_index() -> None:
