@@ -61,6 +61,7 @@ def test_time_follows_from_the_order_of_the_records_wherever_they_are_cut(stamps
 
 @given(timestamps(), st.integers(0, 40))
 @example([START, START + 70_000, START + 20_000, START + 140_000, START + 141_000, START + 142_000], 3)
+@example([*[START] * 4, *[START + 200_000] * 2, START + 1000, START + 200_000, *[START + 2000] * 4], 2)  # two of four
 def test_an_order_goes_on_from_the_clock_of_any_record(stamps, cut):
     """A worker that starts in a backlog puts the rest where one that did not end would."""
     stamps = [min(stamp, LATEST_MS) for stamp in stamps]
