@@ -16,6 +16,7 @@ QUIET = (
     "--disable-component-update",
     "--disable-sync",
 )
+WIDE, PHONE, HEIGHT = 1280, 390, 900
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +34,19 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def browser(chromium: Any) -> Iterator[Any]:
-    """The file's, of whose pages none is left over."""
+    """The file's, of whose pages none is left over that the test opened."""
+    known = list(chromium.contexts)
     yield chromium
     for context in chromium.contexts:
-        context.close()
+        if context not in known:
+            context.close()
 
 
 class Look:
-    """A page of the browser, and what went wrong in it."""
+    """A page of the browser, and what went wrong in it. Wide and light, unless options of a context say otherwise."""
 
     def __init__(self, browser: Any, url: str, **options: Any) -> None:
+        options = {"viewport": {"width": WIDE, "height": HEIGHT}, "color_scheme": "light"} | options
         self.context = browser.new_context(**options)
         self.page = self.context.new_page()
         self.page.set_default_timeout(1000 * PATIENCE)
@@ -67,6 +71,18 @@ class Look:
         except Exception:  # a page tells more than a timeout
             shown = self.page.evaluate("where => document.querySelector(where)?.textContent", where)
             raise AssertionError(f"{text!r} is not in {where}: {shown!r}; {self.wrong}") from None
+
+    def everywhere(self) -> Iterator[int]:
+        """As it is, and then in the other of two forms, wide and light or as on a phone and dark: the width of each.
+        Nothing is cut, and everyone can read it."""
+        for again in (True, False):
+            width = self.page.viewport_size["width"]
+            yield width
+            assert self.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+            assert not self.accessible(), (width, self.accessible())
+            if again:
+                self.page.set_viewport_size({"width": WIDE + PHONE - width, "height": HEIGHT})
+                self.page.locator("#theme").click()
 
     def until_drawn(self) -> None:
         """Until the first chart has its lines."""

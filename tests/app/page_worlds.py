@@ -345,17 +345,17 @@ WORLDS = {
 
 
 @contextmanager
-def shown(folder: Path, names: list[str], actions: bool = False) -> Iterator[tuple[str, Fed]]:
-    """The address of a page over these states, each a stream."""
+def shown(folder: Path, names: list[str], actions: bool = False, told: bool = True) -> Iterator[tuple[str, Fed]]:
+    """The address of a page over these states, each a stream. told : with their records."""
     now = now_ms()
     views = [WORLDS[name].view(name) for name in names]
-    for name in names:
-        (folder / f"{name}.yaml").write_text(WORLDS[name].stream.format(name=name))
     for name, view in zip(names, views, strict=True):
-        WORLDS[name].tell(view, now)
+        (folder / f"{name}.yaml").write_text(WORLDS[name].stream.format(name=name))
+        if told:
+            WORLDS[name].tell(view, now)
     with serving_of(folder, *views, actions=actions) as (watch, serving):
         sock: socket.socket = listen("127.0.0.1", 0)
         watch.progress = None
-        watch.away_since = now if any(WORLDS[name].away for name in names) else None
+        watch.away_since = now if told and any(WORLDS[name].away for name in names) else None
         with serving(sock):
             yield f"http://127.0.0.1:{sock.getsockname()[1]}", watch
