@@ -263,7 +263,7 @@ def _written(rng: Random, schema: Any, number: int) -> bytes:
 class Avro(RecordTarget):
     """A case is some schemas and a batch of records, in two parts: what the first one teaches counts in the second."""
 
-    seconds, megabytes, budget = 10.0, 400, 300
+    seconds, megabytes, budget = 10.0, 400, 100
 
     def prepare(self) -> None:
         for name in STREAMS:

@@ -69,7 +69,7 @@ def drawn(rng: Random, base: int) -> tuple[bytes, int]:
 class Batches(Target):
     """A case is what a fetch brings, with where it began, and the sizes of pieces."""
 
-    seconds, megabytes, budget = 5.0, 300, 300
+    seconds, megabytes, budget = 5.0, 300, 150
     n_records = 0
 
     def prepare(self) -> None:

@@ -86,7 +86,7 @@ def scattered(values: list[bytes | None]) -> Slices:
 class Blocks(RecordTarget):
     """A case is a batch of records of one topic in two parts: what the first one teaches counts in the second."""
 
-    seconds, megabytes, budget = 5.0, 300, 300
+    seconds, megabytes, budget = 5.0, 300, 100
 
     def prepare(self) -> None:
         for name in STREAMS:

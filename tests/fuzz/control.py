@@ -60,7 +60,7 @@ def _record(rng: Random, number: int) -> bytes:
 class Commands(Target):
     """The control topic."""
 
-    seconds, megabytes, budget = 2.0, 300, 60
+    seconds, megabytes, budget = 2.0, 300, 30
 
     def prepare(self) -> None:
         self.run(json.dumps(['{"id": "1", "command": "promote", "model": "nb"}']).encode())

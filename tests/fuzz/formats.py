@@ -189,7 +189,7 @@ def _strange_headers(rng: Random) -> list[tuple[str, bytes | None]]:
 class Damaged(RecordTarget):
     """A case is a batch of records of one topic of one format."""
 
-    seconds, megabytes, budget = 10.0, 400, 300
+    seconds, megabytes, budget = 10.0, 400, 100
 
     def __init__(self, format_: str) -> None:
         self._format = format_

@@ -135,7 +135,7 @@ def _headers(rng: Random) -> list[tuple[str, bytes | None]]:
 class Page(Target):
     """The topics that a page follows."""
 
-    seconds, megabytes, budget = 5.0, 300, 100
+    seconds, megabytes, budget = 5.0, 300, 40
 
     def prepare(self) -> None:
         self.spec = build(_SPEC, "fuzz")

@@ -290,7 +290,7 @@ def _one(rng: Random, mapping: Mapping, topic: str) -> Record:
 class Records(RecordTarget):
     """A case is a batch of records of one topic, the first of them alone, since values are learned in order."""
 
-    seconds, megabytes, budget = 5.0, 300, 1_500
+    seconds, megabytes, budget = 5.0, 300, 600
 
     def prepare(self) -> None:
         for name in STREAMS:

@@ -297,7 +297,7 @@ class _Hostile(Registry):
 class Answers(Target):
     """A case is the answers of a registry, in order."""
 
-    seconds, megabytes, budget = 20.0, 600, 100
+    seconds, megabytes, budget = 20.0, 600, 40
 
     def prepare(self) -> None:
         for name in REGISTERED:

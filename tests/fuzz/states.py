@@ -320,4 +320,4 @@ def _encode(case: str, edits: list[Any], **raw: Any) -> bytes:
     return json.dumps({"base": case, "edits": edits, **raw}, indent=1).encode()
 
 
-TARGETS = {"states": States(FEW, 100), "models": States(tuple(case for case in BASES if case not in FEW), 0)}
+TARGETS = {"states": States(FEW, 50), "models": States(tuple(case for case in BASES if case not in FEW), 0)}

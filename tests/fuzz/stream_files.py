@@ -122,7 +122,7 @@ class StreamFiles(Target):
     """A case is the text of a file."""
 
     # `riparian check` of 200,000 values in 5 MB takes a second; these are smaller.
-    seconds, megabytes, budget = 2.0, 64, 800
+    seconds, megabytes, budget = 2.0, 64, 250
 
     def prepare(self) -> None:
         self.folder = tempfile.TemporaryDirectory()

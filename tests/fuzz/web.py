@@ -200,7 +200,7 @@ def _request(rng: Random) -> Pieces:
 class Web(Target):
     """A case is what is sent on each of some connections, which are all open at a time."""
 
-    seconds, megabytes, budget = 20.0, 300, 100
+    seconds, megabytes, budget = 20.0, 300, 40
 
     def prepare(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
