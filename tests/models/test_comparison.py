@@ -91,12 +91,11 @@ def test_the_shares_of_the_error_probability_add_up():
     assert 0.9 < shares < 1.0
 
 
-@pytest.mark.parametrize("phi", [0.5, 0.9])
-def test_models_that_are_equal_are_seldom_called_better_where_mistakes_come_in_runs(phi):
-    """Of 60 streams of 10,000 labels; 5 % may be. By sums of squares alone it would be 2 and 74 % of 120."""
+def test_models_that_are_equal_are_seldom_called_better_where_mistakes_come_in_runs():
+    """Of 40 streams of 10,000 labels; 5 % may be. By sums of squares alone it would be 74 %."""
     found = [
-        any(one.better(0.05) for one in looked_at(equal_pair(np.random.default_rng([9, i]), 10_000, phi)))
-        for i in range(60)
+        any(one.better(0.05) for one in looked_at(equal_pair(np.random.default_rng([9, i]), 10_000, 0.9)))
+        for i in range(40)
     ]
     assert np.mean(found) <= 0.05
 

@@ -51,7 +51,7 @@ def test_every_detector_has_a_twin():
 @pytest.mark.parametrize(("name", "parameters"), CASES)
 def test_levels_are_the_twin_s(name, parameters):
     drifts = 0
-    n = 150 if name.startswith("hddm") else 250  # whose twins look at all values again at each
+    n = 120  # twins look at all values again at each
     for seed in range(2):
         twin = TWINS[name][0](**parameters)
         x = errors(seed, n=n)

@@ -89,17 +89,15 @@ def log_uniform(low, high, n):
 
 
 def test_exp():
-    x = np.concatenate(
-        (NUMBERS.uniform(-745.0, 709.7, 40_000), NUMBERS.normal(size=30_000), log_uniform(-60, 1, 5_000))
-    )
+    x = np.concatenate((NUMBERS.uniform(-745.0, 709.7, 10_000), NUMBERS.normal(size=6_000), log_uniform(-60, 1, 2_000)))
     assert wrong_by(ours(exp, x), (D(one).exp() for one in x.tolist())) < 0.76  # a subnormal one is rounded twice
     assert ours(exp, [709.7827128933841, 1e300, math.inf]).tolist() == [math.inf] * 3
     assert ours(exp, [-745.2, -1e300, -math.inf]).tolist() == [0.0] * 3
 
 
 def test_log():
-    x = np.concatenate((log_uniform(-1022, 1024, 15_000), NUMBERS.uniform(0.5, 2.0, 25_000), [5e-324, 1e-310]))
-    near = 1.0 + NUMBERS.normal(size=10_000) * np.ldexp(1.0, -NUMBERS.integers(3, 50, 10_000))
+    x = np.concatenate((log_uniform(-1022, 1024, 4_000), NUMBERS.uniform(0.5, 2.0, 6_000), [5e-324, 1e-310]))
+    near = 1.0 + NUMBERS.normal(size=4_000) * np.ldexp(1.0, -NUMBERS.integers(3, 50, 4_000))
     x = np.concatenate((x, near))
     assert wrong_by(ours(log, x), (D(one).ln() for one in x.tolist())) < 0.52
     assert ours(log, [0.0, -0.0, math.inf]).tolist() == [-math.inf, -math.inf, math.inf]
@@ -107,7 +105,7 @@ def test_log():
 
 
 def test_power():
-    x = np.concatenate((np.exp(NUMBERS.normal(size=10_000) * 20.0), 1.0 + NUMBERS.normal(size=10_000) * 1e-3, [1e-310]))
+    x = np.concatenate((np.exp(NUMBERS.normal(size=3_000) * 20.0), 1.0 + NUMBERS.normal(size=3_000) * 1e-3, [1e-310]))
     y = NUMBERS.uniform(-700.0, 700.0, len(x)) * np.where(NUMBERS.random(len(x)) < 0.5, 1.0, 0.001) / np.log(x)
     assert (
         wrong_by(ours(power, x, y), ((D(b) * D(a).ln()).exp() for a, b in zip(x.tolist(), y.tolist(), strict=True)))
@@ -123,13 +121,11 @@ def test_power():
 
 
 def test_log1p_and_expm1():
-    x = np.concatenate((NUMBERS.normal(size=10_000), log_uniform(-70, 600, 10_000), -log_uniform(-70, 0, 10_000)))
+    x = np.concatenate((NUMBERS.normal(size=3_000), log_uniform(-70, 600, 3_000), -log_uniform(-70, 0, 3_000)))
     with decimal.localcontext() as context:
         context.prec = 70
         assert wrong_by(ours(log1p, x[x > -1.0]), ((1 + D(one)).ln() for one in x[x > -1.0].tolist())) < 0.52
-        x = np.concatenate(
-            (NUMBERS.normal(size=10_000) * 30.0, log_uniform(-70, 9, 10_000), -log_uniform(-70, 9, 10_000))
-        )
+        x = np.concatenate((NUMBERS.normal(size=3_000) * 30.0, log_uniform(-70, 9, 3_000), -log_uniform(-70, 9, 3_000)))
         x = x[x < 709.0]
         assert wrong_by(ours(expm1, x), (D(one).exp() - 1 for one in x.tolist())) < 1.1
     for function in (log1p, expm1):
@@ -150,7 +146,7 @@ def true_erf(x):
 
 
 def test_erf():
-    x = np.concatenate((NUMBERS.normal(size=4_000) * 1.5, log_uniform(-60, 3, 1_000), np.arange(-97, 97) / 32.0))
+    x = np.concatenate((NUMBERS.normal(size=1_500) * 1.5, log_uniform(-60, 3, 500), np.arange(-97, 97) / 32.0))
     assert wrong_by(ours(erf, x), map(true_erf, x.tolist())) < 0.76
     assert ours(erf, [6.0, math.inf, -6.0, -math.inf]).tolist() == [1.0, 1.0, -1.0, -1.0]
     assert np.signbit(ours(erf, [0.0, -0.0])).tolist() == [False, True]
@@ -168,9 +164,7 @@ def true_lgamma(x):
 
 
 def test_lgamma():
-    x = np.concatenate(
-        (NUMBERS.uniform(0.0, 40.0, 4_000), np.arange(1.0, 4_000.0) / 2.0, log_uniform(-400, 400, 1_000))
-    )
+    x = np.concatenate((NUMBERS.uniform(0.0, 40.0, 2_000), np.arange(1.0, 1_000.0) / 2.0, log_uniform(-400, 400, 500)))
     found = ours(lgamma, x)
     true = [true_lgamma(one) for one in x.tolist()]
     below = x < 13.0

@@ -89,7 +89,7 @@ def changing(n, seed, weights="one", period=400):
 def test_forest_equals_twin(name, parameters):
     """Members run chunks and go back at drifts; instance by instance through all members gives the same."""
     late = FORESTS.index((name, parameters)) % 2
-    stream = changing(1600, 7, ("one", "fractions")[late])
+    stream = changing(1000, 7, ("one", "fractions")[late])
     made = partial(create, name, stream.schema, seed=11, **{**QUICK, **parameters})
     p = made().parameters()
     s = 3 if p["max_features"] == "sqrt" else 5 if p.get("training_method") == "resampling" else 2

@@ -115,7 +115,7 @@ def test_regression_equals_twin(mode):
     assert twin.n_slow_tests > 1
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**32 - 1),
     task=st.sampled_from(["classification", "regression"]),

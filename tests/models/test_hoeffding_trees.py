@@ -293,12 +293,12 @@ def check_windows(learner):
 @pytest.mark.parametrize(("kind", "mode", "world"), CASES, ids=str)
 def test_equals_twin(kind, mode, world):
     # The labels of every other world come late.
-    learner = compare(kind, mixed(900, seed=3, **world), 5 * (WORLDS.index(world) % 2), **mode)
+    learner = compare(kind, mixed(600, seed=3, **world), 5 * (WORLDS.index(world) % 2), **mode)
     if mode == {}:
         assert learner.size()["n_nodes"] > 5  # or else the test sees little
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     kind=st.sampled_from([*KINDS]),
     n=st.sampled_from([250, 400, 100, 300, 30, 1]),  # hypothesis likes small numbers, of which no tree grows

@@ -160,7 +160,7 @@ def test_of_other_trees_what_says_nothing_has_least(name, task):
         "stochastic-gradient-tree": {"delta": 0.2},
     }
     learner = create(name, schema_of(task), seed=1, **own.get(name, {}))
-    learner.learn_many(*rows(4000, task, missing=0.0))
+    learner.learn_many(*rows(2000, task, missing=0.0))
     found = importance(learner.describe(), 5, task == "regression")
     assert sum(found) == pytest.approx(1.0)
     assert found[3] == 0.0  # constant

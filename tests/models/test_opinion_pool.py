@@ -171,11 +171,11 @@ def test_members_without_weight_rest_as_the_definition_says(task, rule, kept, mo
     """And wherever a program is cut. In the second half another member is right: who rested is awake again."""
     monkeypatch.setattr(resting, "ROUND", 16)
     monkeypatch.setattr(resting, "EARLY", 48)
-    n = 900
+    n = 600
     schema = Schema((0, 0, 3), 3 if task == "classification" else 1, task)
     some = {"last": "last-label", "other": "last-label", **(CLASSES if task == "classification" else VALUES)}
     x, program = world(task, seed=2, n=n, late=10)
-    constant = (program.op == LEARN) & ~np.isnan(program.y) & (program.row >= 600)
+    constant = (program.op == LEARN) & ~np.isnan(program.y) & (program.row >= 400)
     program.y[constant] = 1.0
     given = {"members": some, "pool": rule, "rate": 0.05, "floor": 0.02, "rest_below": 0.1}
     pool = create("opinion-pool", schema, seed=3, **given)

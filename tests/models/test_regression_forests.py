@@ -40,7 +40,7 @@ def test_forest_equals_twin(name, parameters, monkeypatch):
     """Members run chunks and go back at drifts; instance by instance through all members gives the same."""
     monkeypatch.setattr(chunks, "MOST", 1000)
     late = FORESTS.index((name, parameters)) % 2
-    stream = changing(2600, 7, ("one", "fractions")[late])
+    stream = changing(1600, 7, ("one", "fractions")[late])
     stream.y[[5, 600]] = np.nan, 1e101  # teach nothing
     made = partial(create, name, stream.schema, seed=11, **{**QUICK, **parameters})
     p = made().parameters()

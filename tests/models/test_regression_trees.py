@@ -185,7 +185,7 @@ def test_the_modes_reach_what_they_are_for():
     assert len(depths) > 2
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     cls=st.sampled_from([FimtDD, Orto, SubspaceRegressionTree]),
     seed=st.integers(0, 2**32 - 2),

@@ -22,8 +22,8 @@ from riparian.models.registry import REGISTRY, create
 
 ROOT = Path(__file__).resolve().parents[2]
 LATE = 10
-N = 6_000
-FEWER = {"miti": 1_500, "quick-diverse-density": 500}  # which are fitted again and again to what they keep
+N = 3_000
+FEWER = {"miti": 900, "quick-diverse-density": 300}  # which are fitted again and again to what they keep
 PLAIN = {
     "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-FMA4,-AVX2,-AVX2_Usable,-AVX512F",
     "NPY_DISABLE_CPU_FEATURES": " ".join(name for name in __cpu_dispatch__ if __cpu_features__[name]),

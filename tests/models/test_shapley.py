@@ -86,7 +86,7 @@ def test_all_learners_have_contributions_that_add_up_whatever_the_batch(name, ta
     members = {"members": {"a": "naive-bayes", "b": "hoeffding-tree"}} if task == "classification" else {}
     learner, slab = taught(name, task, d=8, **(members if name == "opinion-pool" else {}))
     before = [array.tobytes() for array in learner.state()]
-    rows = range(12 if name == "external" else 40)
+    rows = range(12 if name == "external" else 20)
     whole, prediction, _ = ask(learner, slab, rows)
     assert whole.sum(axis=1) == pytest.approx(prediction, abs=1e-11 * np.abs(whole).max(), nan_ok=True)
     monkeypatch.setattr(shapley, "MOST_CELLS", 50)
