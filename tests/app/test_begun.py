@@ -73,7 +73,7 @@ def voted(world: World, p: int) -> list[tuple[Any, dict[str, float]]]:
 )
 def test_all_partitions_begin_with_what_was_learned(was: str, kind: str, model: str) -> None:
     fields = FIELDS[model]
-    before = lived(stream(*KINDS[was], **fields))
+    before = lived(stream(*KINDS[was], **fields), 360)
     source = before.learners[len(before.learners) - 1]
     spec = stream(*KINDS[kind], **{**fields, "name": "wide", **ELSEWHERE})
     learners = restarted(spec, exported(source))
@@ -96,8 +96,8 @@ def test_all_partitions_begin_with_what_was_learned(was: str, kind: str, model: 
         world.raw[p][FEATURES] += [(1, json.dumps({"id": f"q{i}", "x": x}).encode()) for i, (x, _) in enumerate(asked)]
         world.step(p)
         assert voted(world, p) == voted(before, source.partition)
-    made = rows(300, 9)
-    for at in range(0, 300, 15):
+    made = rows(150, 9)
+    for at in range(0, 150, 15):
         world.come(made[at : at + 15])
         for p in range(spec.partitions):
             world.step(p, 3)

@@ -117,7 +117,7 @@ def test_events_states_and_actions_are_the_same_for_every_cut(task: str, action:
     delay, pool = 90 if "late" in task else DELAY, "pool" in task
     task = "regression" if "regression" in task else "classification"
     spec, data = stream(task, pool, on_drift=action, **more), records(task, delay=delay)
-    whole, events = folded_in_cuts(spec, data, (N, 0), (700, 1), (64, 7))
+    whole, events = folded_in_cuts(spec, data, (N, 0), (150, 5))
     assert events
     assert {event.level for event in events} <= {"warning", "drift", "improvement", None}
     assert sum(n for *_, n, _ in whole.drift.events()) == sum(event.level is not None for event in events)

@@ -106,7 +106,7 @@ def fold(features: RawBatch, labels: RawBatch, limit: int, restart_every: int = 
     return made, sorted(rejected), learner
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 40), st.integers(0, 3), st.booleans())
 def test_the_same_fold_however_it_is_cut_and_restarted(seed, limit, restart_every, bags):
     features, labels = records(seed, 120, bags)

@@ -105,7 +105,7 @@ def test_the_log_is_bounded_by_the_state_and_every_prefix_of_checkpoints_can_be_
     topic = Topic()
     owner = Owner(topic)
     most, written = 0.0, []
-    for step in range(600 if hot < 1.0 else 150):
+    for step in range(300 if hot < 1.0 else 100):
         changed = rng.choice(200, max(1, int(200 * hot)), replace=False)
         for chunk in changed:
             state[1024 * chunk + step % 1024] ^= 0x55

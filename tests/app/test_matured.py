@@ -51,7 +51,7 @@ def said(spec, events, cuts, restarts=()):
 @pytest.mark.parametrize("repeats", ["ignore", "correct"])
 def test_it_says_what_join_and_shifts_in_plain_python_do(repeats):
     """The models, and the drifts that are found, are those without it: only what is said is another."""
-    events, draws = with_nulls(3, 900), random.Random(1)
+    events, draws = with_nulls(3, 600), random.Random(1)
     raw, plain = said(spec_with(False, repeats), events, range(len(events)))
     for n in (0, 30, 300):
         cuts = draws.sample(range(1, len(events)), n)
@@ -99,7 +99,7 @@ def check(events, repeats, raw, plain, shifted, learner):
 @pytest.mark.parametrize("repeats", ["ignore", "correct"])
 def test_it_comes_to_the_same_however_its_stream_is_cut_and_restarted(repeats):
     fields = {"predictions": {"reasons": 1, "coverage": 0.9}, "decision": {"costs": {"fraud": {"ok": 3}}}}
-    assert_same_however_cut(spec_with("matured", repeats, **fields), with_nulls(5, 400))
+    assert_same_however_cut(spec_with("matured", repeats, **fields), with_nulls(5, 250))
 
 
 def test_a_stream_that_runs_begins_and_ends_with_it():

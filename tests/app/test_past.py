@@ -241,7 +241,7 @@ def assert_same(found, wanted):
 @pytest.mark.parametrize("idle", [None, 20 * HOUR])
 def test_features_equal_the_twins_to_the_last_bit(kind, most, idle):
     spec = spec_of(kind, most, idle)
-    for seed in range(4):
+    for seed in range(2):
         events = drawn(seed, kind, 400)
         found, _ = folded(spec, events, cuts=range(0, len(events), 50))
         assert_same(found, expected(spec, events))
@@ -255,8 +255,8 @@ def test_cuts_and_restarts_change_no_bit(kind):
     for seed, most, idle in ((0, 1000, None), (1, 3, None), (2, 5, 20 * HOUR), (3, 2, 20 * HOUR)):
         spec, events = spec_of(kind, most, idle), drawn(seed, kind, 300)
         whole, learner = folded(spec, events, cuts=())
-        for _ in range(4):
-            cuts = draws.sample(range(len(events)), draws.choice([0, 5, 100]))
+        for _ in range(2):
+            cuts = draws.sample(range(len(events)), draws.choice([5, 100]))
             restarts = draws.sample(range(1, len(events)), draws.choice([1, 5, 20]))
             found, other = folded(spec, events, cuts, restarts)
             np.testing.assert_array_equal(found, whole)

@@ -240,7 +240,7 @@ def held(spec, topics, sent, kept, begin, until, seed=0):
     return proof, asyncio.run(audit.run(left, stop, lambda n, total: None))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 100), st.integers(1, 30), st.data())
 def test_an_audit_holds_from_and_to_checkpoints_within_records(seed, limit, data):
     codecs.CODECS["lines"] = lambda mapping, schemas: LinesCodec(mapping)

@@ -86,7 +86,9 @@ def test_all_that_is_said_is_the_same_however_the_fold_is_cut_and_restarted_and_
     """Promotions, decisions, coverage, calibration, comparisons, estimates, drift with and without labels."""
     mode, fields = CASES[case]
     values = case == "values"
-    data, spec = records(3000, turns=() if values else (1500,), values=values), stream(mode, **fields)
+    n = 3000 if case == "alert rate" else 1500  # of which one in five decides
+    data = records(n, turns=() if values else (n // 2,), values=values)
+    spec = stream({"mode": mode, "at_least": 250}, **fields)
     whole, sent, events, drifts = fold(spec, data, 100_000)
     assert events
     assert [event.number for event in events] == list(range(len(events)))

@@ -112,7 +112,7 @@ def stream(which):
 @pytest.mark.parametrize("which", STREAMS)
 def test_the_same_reasons_however_a_stream_is_cut_and_restarted(which):
     whole, learner = fold(stream(which), 10_000)
-    again, restored = fold(stream(which), 3, 0 if which == "external" else 60)
+    again, restored = fold(stream(which), 5, 0 if which == "external" else 40)
     assert again == whole
     predictions = {k: v for k, v in stream(which)["predictions"].items() if k != "reasons"}
     plain, untouched = fold({**stream(which), "predictions": predictions}, 10_000)

@@ -17,7 +17,7 @@ from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.records import RawBatch
 from riparian.topics.schemas import Written
 
-N, BLOCK = 400, 37
+N, BLOCK = 250, 37
 OF_PLACES = ("drift/signals",)  # which name records by their places
 FIELDS = ("id", "y", "p", "challengers", "lower", "upper", "set", "alert")
 REGISTRY = {"registry": {"url": "http://127.0.0.1:1"}}
@@ -146,7 +146,7 @@ def test_the_same_rows_give_the_same_bits(way: str, task: str) -> None:
             wanted = [one | {"id": id_} for one, id_ in zip(wanted[0], ids, strict=True)], *wanted[1:]
     assert len({json.dumps(one["y"]) for one in wanted[0]}) > 2
     assert wanted[0][-1][{"anomaly": "alert", "classification": "set"}.get(task, "upper")] is not None
-    for limit in (10_000, 29):
+    for limit in (10_000, 43):
         read, bits, state = fold(WAYS[way], TASKS[task], limit)
         assert read == wanted[0]
         assert bits in ([], wanted[1])

@@ -148,7 +148,7 @@ def test_little_is_written_twice_and_few_segments_are_kept(name):
     n, delays, amplification = DELAYS[name]
     rng = np.random.default_rng(1)
     stream = Stream()
-    steps = 20_000 // n if n > 2 else 1500
+    steps = 12_000 // n if n > 2 else 1000
     most = 0
     for step in range(steps):
         stream.step(delays(rng, n))
@@ -170,10 +170,10 @@ def most_segments(most: int) -> int:
 
 def test_thousands_of_tiny_checkpoints_make_few_arrays():
     stream = Stream()
-    for _ in range(1500):
+    for _ in range(800):
         stream.step(after(1, np.inf))
-    assert stream.store.n_waiting == 1500
-    assert stream.most_arrays <= 1 + 1500 // segments.SMALL + 2 * segments.FANOUT
+    assert stream.store.n_waiting == 800
+    assert stream.most_arrays <= 1 + 800 // segments.SMALL + 2 * segments.FANOUT
     assert max(stream.written.values()) <= 3
 
 

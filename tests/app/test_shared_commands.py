@@ -95,10 +95,10 @@ def test_one_partition_that_waits_for_its_log_obeys_as_one_that_learns_for_itsel
         fields["decision"] = DECISIONS["recall"]
     worlds = [World(stream(1, "shared", **fields)), World(stream(1, "partition", **fields))]
     asked = [one for one in COMMANDS if not one.get("again")]
-    for i, row in enumerate(rows(900, classes="pq")):
+    for i, row in enumerate(rows(480 if rule is None else 900, classes="pq")):
         for world in worlds:
-            if rule is None and i % 30 == 7 and i // 30 < len(asked):
-                world.ask(**asked[i // 30])
+            if rule is None and i % 20 == 7 and i // 20 < len(asked):
+                world.ask(**asked[i // 20])
             world.come([row])
             world.step(0)
     worlds[0].step(0)

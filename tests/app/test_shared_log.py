@@ -36,7 +36,7 @@ def world_of(number: int) -> World:
     return make.func(stream(**make.keywords))
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=8)
 @given(
     st.integers(0, len(WORLDS) - 1),
     st.integers(0, 2),

@@ -76,13 +76,13 @@ def test_one_partition_that_waits_for_its_log_is_one_that_learns_for_itself(mode
     # A value that no label has come with is missing to shared models, and a new code to others: here all are declared.
     fields["features"] = {"a": "numeric", "c": {"type": "nominal", "values": [f"c{i}" for i in range(6)]}}
     shared, alone = World(stream(1, **fields)), World(stream(1, "partition", **fields))
-    for row in rows(300, classes="pq"):
+    for row in rows(200, classes="pq"):
         for world in (shared, alone):
             world.come([row])
             world.step(0)
     shared.step(0)
     told_by, own = ([json.loads(value) for value in world.sent[0]] for world in (shared, alone))
-    assert [one.pop("learned_offset") for one in told_by] == list(range(300))
+    assert [one.pop("learned_offset") for one in told_by] == list(range(200))
     assert told_by == own
     assert any(one["reasons"] for one in told_by) or decision is not None
     one, two = (world.learners[0] for world in (shared, alone))

@@ -119,7 +119,7 @@ def test_one_model_and_its_curve(files, tmp_path):
 def test_several_models_stand_as_given(files):
     data, stream = files
     models = [f"half-space-trees:height={height},window=50" for height in (6, 3)]
-    arguments = (data, "--stream", stream(), "--model", models[0], "--model", models[1])
+    arguments = (data, "--stream", stream(), "--model", models[0], "--model", models[1], "--jobs", "1")
     found, shown = json.loads(evaluated(*arguments, "--json")), evaluated(*arguments)
     assert found["sort"] == "given"
     assert [one["best"] for one in found["summary"]] == [False, False]
