@@ -26,6 +26,7 @@ from benchmarks.record import write
 ROOT = Path(__file__).resolve().parents[2]
 PATCHES = Path(__file__).parent / "patches"
 COPIED = ("app", "benchmarks", "deploy", "docs", "examples", "models", "riparian", "supply", "tests", "topics")
+UNSHRUNK = "tests.mutants.unshrunk"
 # A mutant that hangs is found: by the CPU of the tests that it names, and by the time of those of its folder.
 CPU_SECONDS, TIMEOUT_SECONDS = 120, 900.0
 
@@ -90,7 +91,7 @@ def run(tests: Sequence[str], tree: Path, cpu_seconds: int = resource.RLIM_INFIN
     there = [test for test in tests if (tree / test.split("::")[0]).exists()]
     if not there:
         return ""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", UNSHRUNK]
     environment = {**os.environ, "PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(tree.parent / "kernels")}
     process = subprocess.Popen(
         [*command, *there], cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
