@@ -30,7 +30,6 @@ from riparian.models.contract import Floats, Schema
 from riparian.models.registry import REGISTRY, create
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/evidence/learners/forests.md"
 BATCH = 100
 ORDINAL = {"A": 0.25, "C": 0.5, "G": 0.75, "T": 1.0}
 SETS = ("splice, nominal", "splice, ordinal", "pendigits")
