@@ -10,6 +10,7 @@ models, and what stands beside them, are `app.partition.learning`.
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -35,6 +36,7 @@ from riparian.app.partition.records import clock
 from riparian.app.partition.records.clock import LEAPS
 from riparian.app.partition.records.decoder import PartitionDecoder
 from riparian.app.partition.records.inputs import Mark
+from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.partition.records.log_positions import LogPositions
 from riparian.app.partition.records.partition_group import Piece, RecordQueue, Release
 from riparian.app.partition.shared.sharing import SharedLearning
@@ -251,13 +253,13 @@ class PartitionLearner:
         """Decode and apply a release of the merge."""
         return at_once(self.stages(release))
 
-    def stages(self, release: Release) -> Stages[Outcome]:
-        """As `step`, in stages: decoding, joining, the models, the outcome. Take no other step before they have
-        ended."""
-        return together((yield from self.learning.stages(release, self._stages)))
+    def stages(self, release: Release, decoding: JointDecoding | None = None) -> Stages[Outcome]:
+        """As `step`, in stages: decoding, joining, the models, the outcome. Take no other step before they have ended.
+        decoding : with others that take theirs at the same time."""
+        return together((yield from self.learning.stages(release, partial(self._stages, decoding))))
 
-    def _stages(self, release: Release) -> Stages[list[Outcome]]:
-        batch = yield from self._joining(release)
+    def _stages(self, decoding: JointDecoding | None, release: Release) -> Stages[list[Outcome]]:
+        batch = yield from self._joining(release, decoding)
         yield
         return [(yield from self._running(batch))]
 
@@ -275,9 +277,13 @@ class PartitionLearner:
         """Decode a release, and join it: nothing of it is predicted or learned yet."""
         return at_once(self._joining(release))
 
-    def _joining(self, release: Release) -> Stages["JoinedBatch"]:
+    def _joining(self, release: Release, decoding: JointDecoding | None = None) -> Stages["JoinedBatch"]:
+        asked = None if decoding is None else decoding.ask(self.decoder, release)
+        if asked is not None:
+            yield
         started = time.perf_counter()
-        features, labels = self._decoded_in_order(release)
+        found = None if decoding is None or asked is None else decoding.answer(asked)
+        features, labels = found or self._decoded_in_order(release)
         seconds = time.perf_counter() - started
         yield
         return self._joined(features, labels, release, seconds)

@@ -45,7 +45,6 @@ async def turn(task: PartitionTask) -> bool:
     release = task.release()  # merged, and its schemas known
     n = release.n
     if n:
-        await IN_STEP
         step = await task.step(release)  # decoded, joined, predicted and learned: in memory
         await IN_STEP
         await task.sends(step)

@@ -9,6 +9,7 @@ from typing import Any
 from riparian.app.errors import RiparianError
 from riparian.app.kafka.access import rights
 from riparian.app.kafka.connection import Connection
+from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.registry.client import Registry
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.fetches import Fetches
@@ -36,6 +37,8 @@ class WorkerContext:
     inputs : InputLogs
     states : States
     registry : Registry, optional
+    decoding : JointDecoding
+        Of what partitions release in a round.
     topics : TopicWatch
     limits : mapping of str to int
         Output topic or changelog -> bytes of the largest batch that it takes.
@@ -58,6 +61,7 @@ class WorkerContext:
         self.inputs = (CopiedLogs if spec.copied else InputLogs)(app, spec, connection)
         self.states = States(app, spec, connection)
         self.registry = Registry.of(spec)
+        self.decoding = JointDecoding()
         self.topics = TopicWatch(spec)
         self.limits: Mapping[str, int] = {}
         self.failure: BaseException | None = None

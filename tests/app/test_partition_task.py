@@ -17,6 +17,7 @@ from riparian.app.kafka.sending import Outputs
 from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.inputs import Lost
+from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.partition.records.partition_group import EVERYTHING, RecordedOrder, RecordQueue
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
@@ -54,6 +55,7 @@ def runner_of(
     inputs = types.SimpleNamespace(spec=spec, copying=0.0, end_offset=lambda _: None)
     fetches = types.SimpleNamespace(ask=lambda: None)
     host = types.SimpleNamespace(spec=spec, registry=None, inputs=inputs, states={}, tasks={}, fetches=fetches)
+    host.decoding = JointDecoding()
     inputs.ends_beside = lambda _, role, seen: {one: end for one, end in seen.items() if one != role}
     learner, outputs = PartitionLearner(spec), types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
 
@@ -659,7 +661,7 @@ def test_a_step_is_not_brief_while_its_thread_waits_for_others(spec, on_the_loop
     runner.host.in_thread = asyncio.to_thread
     runner.learner = types.SimpleNamespace(
         learning=types.SimpleNamespace(hold=lambda: on_the_loop, let_go=lambda: None),
-        stages=lambda release: (shared() for _ in range(2)),
+        stages=lambda *_: (shared() for _ in range(2)),
         step=lambda release: shared(),
     )
     runner.made_of = lambda outcome: (outcome, [], [], [])

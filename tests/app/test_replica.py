@@ -13,6 +13,7 @@ import pytest
 
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.partition.shared.replica import MOST_APART, FollowedLearning, Replica, gathered
 from riparian.app.partition.state import Snapshot
@@ -229,8 +230,8 @@ class InStages(Led):
 
     def step(self, p: int, n_learned: int | None = None) -> None:
         ready = [q for q in range(self.spec.partitions) if self.ready(q, n_learned)]
-        took = {}
-        going = {q: self.learners[q].stages(self.release(q, n_learned)) for q in ready}
+        took, decoding = {}, JointDecoding()
+        going = {q: self.learners[q].stages(self.release(q, n_learned), decoding) for q in ready}
         assert all(self.learners[q].learning.hold() for q in ready)
         while going:
             for q, stages in list(going.items()):

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from riparian.app.partition.records.partition_group import Piece
 from riparian.app.stream_file.mapping import series_field
 from riparian.app.stream_file.spec import Spec
-from riparian.topics.codecs import Codec
+from riparian.topics.codecs import Codec, JsonCodec
 from riparian.topics.decoding.paths import dotted
-from riparian.topics.records import Features, Labels, Path, RawBatch
+from riparian.topics.records import MULTI_INSTANCE, Features, Labels, Path, RawBatch
 from riparian.topics.vocabulary import MISSING, Scalar, Vocabulary
 
 
@@ -20,6 +20,10 @@ def present(spec: Spec) -> list[int] | None:
     recorded = spec.recorded
     found = [j for j, name in enumerate(spec.features) if name in recorded]
     return found if len(found) < len(spec.features) else None
+
+
+MOST_TEXTS = 100  # values and classes, at most, that decoders are compared by
+Likeness = tuple[Any, ...]
 
 
 class PartitionDecoder:
@@ -42,6 +46,7 @@ class PartitionDecoder:
     _n_columns = 0
     _series: tuple[int, Path] | None = None  # the field of `label.by` (series_field), until an instance has it
     _columns: tuple[Any, Any] = None, None  # for which features records are decoded
+    _settled: Spec | None = None  # by which they are, if in the most usual way
 
     def __init__(self, spec: Spec, partition: int = 0) -> None:
         self._partition = partition
@@ -72,6 +77,21 @@ class PartitionDecoder:
             self._columns, self._mapping = (spec.features, spec.gone), spec.mapping()
             self.codec, self._present, self.keys = spec.make_codec(self._partition), present(spec), list(spec.keys)
             self._series = self._series and series_field(spec)  # keys before it may have come or gone
+            reads, bags = self._mapping, spec.task == MULTI_INSTANCE
+            plain = type(self.codec) is JsonCodec and reads.partition is None and not (reads.keys or bags)
+            self._settled = spec if plain else None
+
+    def known(self) -> list[Any]:
+        """The values of each feature, and the classes, as states have them."""
+        return [None if one is None else one.state() for one in (*self.values, self.classes)]
+
+    def likeness(self) -> Likeness | None:
+        """Of decoders where it is equal, each reads usual records as the others do (`joint_decoding`). None where
+        nothing else is known to."""
+        texts = [one.texts for one in (*self.values, self.classes) if one is not None]
+        if self._settled is None or sum(map(len, texts)) > MOST_TEXTS:
+            return None
+        return id(self._settled), len(self.values), *map(tuple, texts)
 
     def features(
         self, raw: RawBatch, values: Sequence[Vocabulary | None] | None = None, classes: Vocabulary | None = None

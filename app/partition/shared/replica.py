@@ -342,7 +342,8 @@ class FollowedLearning(SharedLearning):
                 taken += yield from step(part)
                 self.decoder.settle(self._file)
             first, *others = after(drifts, taken)
-        first = first._replace(rejected=first.rejected | self.of_log(letters))
+        if letters:
+            first = first._replace(rejected=first.rejected | self.of_log(letters))
         return [*outcomes, first, *others]
 
     def joint(self, program: Program) -> list[Joint]:
@@ -406,13 +407,6 @@ class FollowedLearning(SharedLearning):
         drifts = self._catch_up(list(news), letters)
         news.clear()
         return drifts
-
-    def stand(self, replica: Replica) -> None:
-        """Come to the place of the replica, where nothing has happened on the way (`changes`)."""
-        lineup = self.lineup
-        self.logs.places[LEARNED] = lineup.place
-        if lineup.last is not None:
-            self.logs.last_taken[LEARNED] = lineup.last
 
     def known_values(self) -> tuple[int, ...]:
         """How many values, and classes, the models know."""

@@ -198,7 +198,7 @@ class SharedLearning(Learning):
         """The first feature, which is predicted and read as those before it, and what is read by another stream file
         from there on, if anything is."""
         changes = len(release.pieces[FEATURES].offsets) > 1 and not self.decoder.reads(self._file)
-        return release.parts([1] if changes else [])
+        return release.parts([1]) if changes else [release]
 
     def obey_all(self) -> None:
         held, self._held = self._held, empty_piece()
@@ -233,11 +233,15 @@ class SharedLearning(Learning):
                 one(self.servings)
         self.come_to_the_models()
         self.promotion.models = self.lineup.learners()
+        self.stand()
+        self.fit_schema()
+        return drifts
+
+    def stand(self) -> None:
+        """Come to the place of the models, where nothing has happened on the way."""
         self.logs.places[LEARNED] = self.lineup.place
         if self.lineup.last is not None:
             self.logs.last_taken[LEARNED] = self.lineup.last
-        self.fit_schema()
-        return drifts
 
     def _note_promotions(self, decided: Sequence[Decided]) -> None:
         """The rule has promoted others: until the next prediction labels are held against the champion of before."""
@@ -501,6 +505,8 @@ class SharedLearning(Learning):
 
 def after(drifts: list[DriftRecord], outcomes: list[Outcome]) -> list[Outcome]:
     """Outcomes, with events that come before all that is in them."""
+    if not drifts:
+        return outcomes
     first, *others = outcomes
     n_settled = len(drifts) + first.n_settled if first.ids else 0
     return [first._replace(drifts=[*drifts, *first.drifts], n_settled=n_settled), *others]

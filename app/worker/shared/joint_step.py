@@ -204,7 +204,7 @@ class _Course:
                 self._finish(at)
             self._drifts = learning.catch_up(replica, self._letters)
         else:
-            learning.stand(replica)
+            learning.stand()
 
     def _learn(self, end: int) -> None:
         """Have the models learn what was joined up to an operation."""

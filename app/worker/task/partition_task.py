@@ -542,7 +542,7 @@ class PartitionTask(Turns):
 
     def _stages(self, release: Release) -> Generator[None, None, "Made"]:
         """Decode, join, learn, encode."""
-        outcome = yield from self.learner.stages(release)
+        outcome = yield from self.learner.stages(release, self.host.decoding)
         yield
         return self.made_of(outcome)
 

@@ -1,0 +1,86 @@
+"""Decodes what several partitions have released in one call. Pure.
+
+Live, a partition has a record or two at a time, and a call costs more than these. A record decodes to the same in
+whichever batch it stands, as long as all is usual: nothing is rejected, and no value and no class is new. What is not
+usual each partition decodes for itself, as it does where it reads in a way of its own.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+
+from riparian.app.partition.records.decoder import Likeness, PartitionDecoder
+from riparian.app.partition.records.partition_group import Release, concatenate
+from riparian.topics.names import FEATURES, LABELS
+from riparian.topics.records import Features, Labels, RawBatch
+
+FEW = 16  # records of a release, at most: a call for more costs less than they do
+
+
+class Undecoded:
+    """What one partition has to decode.
+
+    Attributes
+    ----------
+    found : tuple of Features and Labels, optional
+        None where it has to do so itself.
+    """
+
+    def __init__(self, decoder: PartitionDecoder, features: RawBatch, labels: RawBatch, like: Likeness) -> None:
+        self.decoder, self.features, self.labels, self.like = decoder, features, labels, like
+        self.found: tuple[Features, Labels] | None = None
+
+
+class JointDecoding:
+    """Of partitions that take each stage of their steps together, in one thread."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Undecoded] = []
+
+    def ask(self, decoder: PartitionDecoder, release: Release) -> Undecoded | None:
+        """Decode a release with what others ask for; None where it is no usual one."""
+        if release.n > FEW or LABELS not in release.pieces:  # labels that stand inside the features
+            return None
+        features, labels = release.pieces[FEATURES].raw, release.pieces[LABELS].raw
+        if not all(type(one.values) is list and not one.headers for one in (features, labels)):
+            return None
+        like = decoder.likeness()
+        if like is None:
+            return None
+        self._waiting.append(asked := Undecoded(decoder, features, labels, like))
+        return asked
+
+    def answer(self, asked: Undecoded) -> tuple[Features, Labels] | None:
+        """What `ask` has asked for; None where the partition has to decode it by itself."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            alike = dict[Likeness, list[Undecoded]]()
+            for one in waiting:
+                alike.setdefault(one.like, []).append(one)
+            for group in alike.values():
+                if len(group) > 1:
+                    _decode(group)
+        return asked.found
+
+
+def _decode(group: list[Undecoded]) -> None:
+    """For all of them, by what the first knows, if it learns nothing on the way."""
+    decoder = group[0].decoder
+    known = decoder.known()
+    features = decoder.features(concatenate([one.features for one in group]))
+    labels = decoder.labels(concatenate([one.labels for one in group]))
+    if decoder.likeness() != group[0].like:
+        decoder.restore(known[:-1], known[-1])
+        return
+    if features.position is not None or labels.position is not None or features.y is not None:
+        return
+    ids, label_ids = list(features.ids), list(labels.ids)
+    edges = pairwise(np.cumsum([0, *(len(one.features) for one in group)]).tolist())
+    label_edges = pairwise(np.cumsum([0, *(len(one.labels) for one in group)]).tolist())
+    for one, (i, j), (k, m) in zip(group, edges, label_edges, strict=True):
+        times = None if features.times is None else features.times[i:j]
+        label_times = None if labels.times is None else labels.times[k:m]
+        one.found = (
+            Features(None, ids[i:j], features.x[i:j], None, times, []),
+            Labels(None, label_ids[k:m], labels.y[k:m], label_times, []),
+        )
