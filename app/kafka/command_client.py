@@ -13,7 +13,7 @@ from aiokafka.structs import TopicPartition
 
 from riparian.app.errors import SpecError, TopicError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import EVERYTHING, close
+from riparian.app.kafka.reading import EVERYTHING, close, counts
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import commands
 from riparian.topics.commands import Command, EventRecord
@@ -79,7 +79,7 @@ async def ask(
     consumer = connection.consumer(isolation_level=EVERYTHING, fetch_max_wait_ms=100)
     await consumer.start()
     try:
-        there = await consumer.topics()
+        there = await counts(consumer, (control, events))
         for topic in (control, events):
             if topic not in there:
                 raise TopicError(

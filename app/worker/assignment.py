@@ -184,7 +184,8 @@ class Assignment:
             raise SupersededError
 
     async def _load(self, partitions: list[int], generation: int) -> dict[TP, int]:
-        check_topics(self.spec, await (await self.inputs.connected()).topics(), self.consumer.assignment(), partitions)
+        there = await self.worker.topics.there(await self.inputs.connected())
+        check_topics(self.spec, there, self.consumer.assignment(), partitions)
         if not partitions:
             return {}
         written = (self.states.topic, *self.spec.outputs.values(), *self._homes)

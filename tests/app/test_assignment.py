@@ -215,7 +215,10 @@ def test_what_begins_partitions_leaves_the_event_loop_to_heartbeats(tmp_path, mo
         await assignment.stop()
 
     async def connected():
-        return SimpleNamespace(topics=nothing)
+        return SimpleNamespace(_client=SimpleNamespace(_metadata_update=known))
+
+    async def known(*_):
+        return True
 
     monkeypatch.setattr(module, "check_topics", lambda *_: None)
     asyncio.run(run())

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 import yaml
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaConnectionError, NotLeaderForPartitionError
@@ -31,9 +31,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from riparian.app.cli import cli
 from riparian.app.errors import StateError
-from riparian.app.kafka.admin import ensure_topics
+from riparian.app.kafka.admin import ensure_topics, partition_counts
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker.ports import free_port
+from riparian.app.kafka.reading import counts
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder, RecordQueue
 from riparian.app.state import checkpoint
@@ -249,7 +250,7 @@ def administer(broker: str, action: Callable[[AIOKafkaAdminClient], Awaitable[An
     """Await `action(admin client)`."""
 
     async def run() -> Any:
-        client = AIOKafkaAdminClient(bootstrap_servers=broker)
+        client = Connection(broker).admin()  # makes no topic by asking for it
         await client.start()
         try:
             return await action(client)
@@ -265,7 +266,7 @@ def make_topics(broker: str, topics: Mapping[str, int], **settings: str) -> None
 
     async def make(client: AIOKafkaAdminClient) -> None:
         await client.create_topics([NewTopic(name, n, 1, topic_configs=configured) for name, n in topics.items()])
-        while not set(topics) <= set(await client.list_topics()):  # known a moment after they are made
+        while (await partition_counts(client, topics)).keys() < set(topics):  # known a moment after they are made
             await asyncio.sleep(0.02)
 
     administer(broker, make)
@@ -315,9 +316,7 @@ class Reader:
         self._broker, self._tp = broker, TopicPartition(topic, partition)
 
     async def __aenter__(self) -> "Reader":
-        self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._broker, enable_auto_commit=False, auto_offset_reset="earliest"
-        )
+        self._consumer = Connection(self._broker).consumer(auto_offset_reset="earliest")
         await self._consumer.start()
         return self
 
@@ -327,7 +326,7 @@ class Reader:
     async def is_there(self) -> bool:
         """Whether there is such a topic; from then on it can be read."""
         if self._tp not in self._consumer.assignment():
-            if self._tp.topic not in await self._consumer.topics():
+            if not await counts(self._consumer, [self._tp.topic]):  # of a run's thousands, this one
                 return False
             self._consumer.assign([self._tp])
         return True

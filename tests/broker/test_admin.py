@@ -50,7 +50,7 @@ def names_of(spec: Any) -> set[str]:
 
 async def grow(client: AIOKafkaAdminClient, topics: list[str], n: int) -> None:
     await client.create_partitions({topic: NewPartitions(n) for topic in topics})
-    while {len(t["partitions"]) for t in await client.describe_topics() if t["topic"] in topics} != {n}:
+    while {len(t["partitions"]) for t in await client.describe_topics(topics)} != {n}:
         await asyncio.sleep(0.02)
 
 

@@ -16,13 +16,15 @@ from riparian.app.kafka.command_client import ask, command
 from riparian.app.kafka.reading import read_to_end
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import PartitionGroup
+from riparian.app.partition.shared.shared_lineup import STATE
 from riparian.app.state.changelog import n_partitions
 from riparian.app.state.checkpoint import Encoder
 from riparian.app.state.loading import Loaded
+from riparian.app.state.log import StateLog
 from riparian.app.worker.shared.training_log import read_reached
 from riparian.models.contract import Program
 from riparian.models.opinion_pool.opinion_pool import OpinionPool
-from riparian.topics.names import LEARNED
+from riparian.topics.names import LEARNED, changelog_topic
 from riparian.topics.records import RawBatch
 from riparian.topics.training_log import LearnedRecord, write
 from riparian.topics.training_log import read as read_record
@@ -35,10 +37,10 @@ from tests.broker.harness import (
     Worker,
     append,
     delete_before,
+    follow,
     instances,
     send,
     state_log,
-    stored,
 )
 from tests.broker.test_misbehaviour import delete_topic
 from tests.chaos.checks import check_replicas
@@ -78,17 +80,14 @@ def ready(*workers: Worker) -> None:
 
 def settled(s: Stream, n: int, *workers: Worker) -> None:
     """Wait until all partitions have learned all n labels, and their states say so."""
+    for p in range(PARTITIONS):
+        log = StateLog(p)
 
-    def done() -> bool:
-        for worker in workers:
-            assert worker.process.poll() is None, worker.output[-3000:]
-        try:
-            found = [stored(s.broker, s.spec, p) for p in range(PARTITIONS)]
-        except StateError:  # a chunk is on its way
-            return False
-        return all(one is not None and one.learning.lineup.n == n for one in found)
+        def done(records: list[Any], log: StateLog = log) -> bool:
+            log.take(None, records)
+            return log.manifest is not None and log.manifest.meta[STATE]["n"] == n
 
-    until(done)
+        follow(s.broker, changelog_topic(s.name), done, *workers, partition=p)
 
 
 def test_a_log_that_was_cut_or_made_anew_is_a_sentence(stream: Any) -> None:
@@ -258,13 +257,12 @@ def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(stream: Any) -
         "challengers": {"nb": "naive-bayes", "pool": pool},
     }
     s = stream(**fields)
-    rows = instances(60_000)  # more than come
     at = 0
 
     def come(partitions: tuple[int, ...], n: int = 100) -> None:
         nonlocal at
         for p in partitions:
-            s.give(rows, at, at + n, partition=p)
+            s.give(instances(n, at), partition=p)
             at += n
 
     forest = {"model": "adaptive-random-forest", "n_models": 3}
@@ -319,7 +317,7 @@ def test_features_are_added_and_dropped_through_kills(stream: Any) -> None:
         {"features": {"b": "numeric", "a": "numeric"}, "challengers": {"hoeffding-tree": TREE}},
     ]
     s = stream(**begun)
-    rows, at, said = instances(60_000), 0, list[str]()  # more than come
+    at, said = 0, list[str]()
     with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
         workers = [stack.enter_context(s.worker(name=f"before-{i}")) for i in range(2)]
         ready(*workers)
@@ -327,7 +325,7 @@ def test_features_are_added_and_dropped_through_kills(stream: Any) -> None:
         def come(n: int = 20) -> None:
             nonlocal at
             for p in range(PARTITIONS):
-                s.give(rows, at, at + n, partition=p)
+                s.give(instances(n, at), partition=p)
                 at += n
 
         for life, more in enumerate(files):

@@ -14,6 +14,7 @@ from typing import Any
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.structs import TopicPartition
 
+from riparian.app.kafka.admin import partition_counts
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import read_to_end
 from riparian.app.stream_file.spec import Spec
@@ -36,7 +37,7 @@ def create_sources(spec: Spec, broker: str) -> None:
         await admin.start()
         try:
             await admin.create_topics([NewTopic(topic, N_SOURCES[role], 1) for topic, role in spec.sources.items()])
-            while not set(spec.sources) <= set(await admin.list_topics()):  # known a moment after they are made
+            while (await partition_counts(admin, spec.sources)).keys() < {*spec.sources}:  # known a moment later
                 await asyncio.sleep(0.02)
         finally:
             await admin.close()

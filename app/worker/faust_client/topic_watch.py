@@ -60,7 +60,11 @@ class TopicWatch:
             return
         self._due = time.monotonic() + LOOK_SECONDS
         with contextlib.suppress(KafkaError):
-            self.compare(await counts(consumer, self._wanted))
+            self.compare(await self.there(consumer))
+
+    async def there(self, consumer: "Consumer") -> Counts:
+        """The stream's topics that are there now, of however many a broker has; KafkaError where none says."""
+        return await counts(consumer, self._wanted)
 
     def compare(self, found: Counts) -> None:
         """With what the stream began with. found : of the topics that are there."""
