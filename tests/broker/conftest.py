@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from riparian.app.kafka.local_broker.broker import LocalBroker
+from riparian.app.kafka.local_broker.ports import free_port
 from tests.broker.harness import Stream
 from tests.broker.secured import Secured, secured_broker
 from tests.shared import PROPERTIES
@@ -20,16 +21,18 @@ def stream(broker: str, tmp_path: Path, topic_name: str) -> "partial[Stream]":
 
 
 @pytest.fixture(scope="session")
-def _own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
-    with LocalBroker(tmp_path_factory.mktemp("own"), properties=PROPERTIES) as local:
-        yield local
+def waiting_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """A broker of this process alone that nobody has started; its port is held."""
+    local = LocalBroker(tmp_path_factory.mktemp("own"), port=free_port(), properties=PROPERTIES)
+    yield local
+    local.stop()
 
 
 @pytest.fixture
-def own_broker(_own_broker: LocalBroker) -> LocalBroker:
+def own_broker(waiting_broker: LocalBroker) -> LocalBroker:
     """A broker of this process alone, which runs, and which a test may stop, kill and start again."""
-    _own_broker.start()
-    return _own_broker
+    waiting_broker.start()
+    return waiting_broker
 
 
 @pytest.fixture(scope="session")

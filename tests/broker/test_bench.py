@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -26,11 +24,8 @@ TINY = {
 
 def figures(tmp_path, module, *arguments):
     """The figures of a benchmark, and what it showed."""
-    done = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{module}", *arguments],
-        capture_output=True, text=True, cwd=ROOT, timeout=2 * PATIENCE,
-        env={**os.environ, "RIPARIAN_RESULTS": str(tmp_path)},
-    )  # fmt: skip
+    environment = {**os.environ, "RIPARIAN_RESULTS": str(tmp_path)}
+    done = forkserver.run([f"benchmarks.{module}", *arguments], env=environment, timeout=2 * PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((tmp_path / f"{module}.json").read_text())["figures"], done.stdout
 

@@ -1,7 +1,8 @@
-"""When Kafka is absent at the start, or goes away while a worker runs."""
+"""When Kafka is absent at the start, or goes away while a worker runs, as where its disk is full."""
 
 import asyncio
 import contextlib
+import resource
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker.broker import LocalBroker
 from riparian.app.kafka.local_broker.ports import free_port
 from tests.broker.harness import PATIENCE, Stream, instances, riparian, stream_file
+from tests.processes import until
 from tests.shared import PROPERTIES
 
 pytestmark = pytest.mark.broker
@@ -28,39 +30,6 @@ def test_an_absent_broker_is_one_sentence_and_an_exit_code(tmp_path, topic_name)
     lines = riparian("worker", path, "--broker", address, "--wait", 1, code=2).strip().splitlines()
     assert "trying again" in lines[0]
     assert lines[-1].startswith(f"riparian: Expected Kafka at {address}")
-
-
-def test_a_worker_started_before_its_broker_waits_for_it(own_broker, tmp_path, topic_name):
-    s = Stream(own_broker.bootstrap, tmp_path, topic_name, topics_made=False)
-    own_broker.stop()
-    with s.worker() as worker:
-        worker.wait_for("trying again")
-        own_broker.start()
-        worker.wait_for("Worker ready")
-        s.give(instances(200))
-        s.check(s.reach(200, worker=worker))
-        assert worker.stop() == 0
-        assert "ERROR" not in worker.output  # a broker that is new has no coordinator of groups at first
-
-
-def test_a_broker_that_goes_and_comes_back_costs_nothing(own_broker, tmp_path, topic_name):
-    """Stopped in order, and then killed, while records are on their way."""
-    s = Stream(own_broker.bootstrap, tmp_path, topic_name)
-    n = 4500
-    rows = instances(n, delay=20)
-    with s.worker() as worker:
-        s.give(rows, 0, n // 3)
-        s.reach(n // 3, worker=worker)
-        for start, end in ((n // 3, own_broker.stop), (2 * n // 3, own_broker.kill)):
-            with s.giving(rows, start, start + n // 3, pause=0.05, chunk=100):
-                s.predicted(start + 300, worker)
-                end()
-                time.sleep(AWAY)
-                assert worker.process.poll() is None, worker.output[-3000:]
-                own_broker.start()
-            learner = s.reach(start + n // 3, worker=worker)
-        assert worker.stop() == 0
-    assert s.check(learner).pending.counts["joined"] == n
 
 
 @contextlib.contextmanager
@@ -92,22 +61,56 @@ def relayed(to: list[int]) -> Iterator[str]:
         server.close()
 
 
-def test_a_broker_that_comes_back_at_another_address_is_found_by_the_bootstrap_servers(
-    own_broker, tmp_path, topic_name
-):
-    s = Stream(own_broker.bootstrap, tmp_path, topic_name)
-    rows = instances(400)
-    ports = [own_broker.port]
+def test_a_broker_that_is_late_goes_and_comes_back_elsewhere_costs_nothing(waiting_broker, tmp_path, topic_name):
+    """One worker waits for it, sees it stopped in order while records are on their way, and then killed; it comes back
+    at another address, where the bootstrap servers find it."""
+    s = Stream(f"127.0.0.1:{waiting_broker.port}", tmp_path, topic_name, topics_made=False)
+    n = 500  # few: the next test fills the largest file of all
+    rows, ports = instances(3 * n, delay=20), [waiting_broker.port]
     with relayed(ports) as door, s.worker(broker=door) as worker:
-        s.give(rows, 0, 200)
-        s.reach(200, worker=worker)
-        own_broker.stop()
-        with LocalBroker(own_broker.data_dir, port=free_port(), properties=PROPERTIES) as second:
+        worker.wait_for("trying again")
+        waiting_broker.start()
+        worker.wait_for("Worker ready")
+        s.give(rows, 0, n)
+        s.reach(n, worker=worker)
+        assert "ERROR" not in worker.output  # a broker that is new has no coordinator of groups at first
+        with s.giving(rows, n, 2 * n, pause=0.05, chunk=100):
+            s.predicted(n + 100, worker)
+            waiting_broker.stop()
+            time.sleep(AWAY)
+            assert worker.process.poll() is None, worker.output[-3000:]
+            waiting_broker.start()
+        s.reach(2 * n, worker=worker)
+        waiting_broker.kill()
+        time.sleep(AWAY)
+        assert worker.process.poll() is None, worker.output[-3000:]
+        with LocalBroker(waiting_broker.data_dir, port=free_port(), properties=PROPERTIES) as second:
             ports.append(second.port)
             s.broker = second.bootstrap
-            s.give(rows, 200)
-            s.check(s.reach(400, worker=worker))
+            s.give(rows, 2 * n)
+            learner = s.reach(3 * n, worker=worker)
             assert worker.stop() == 0
+            assert s.check(learner).pending.counts["joined"] == 3 * n
+
+
+def test_a_full_disk_stops_the_broker_and_costs_nothing(own_broker, tmp_path, topic_name):
+    s = Stream(own_broker.bootstrap, tmp_path, topic_name)
+    rows = instances(4000)
+    with s.worker(name="waits") as worker:
+        s.give(rows, 0, 1000)
+        s.reach(1000, worker=worker)
+        # No file may grow beyond this: to Kafka, the same as a full disk.
+        largest = max(file.stat().st_size for file in own_broker.data_dir.rglob("*.log"))
+        resource.prlimit(own_broker.pid, resource.RLIMIT_FSIZE, (largest + 30_000, largest + 30_000))
+        with s.giving(rows, 1000, chunk=200):
+            until(lambda: not own_broker.alive)
+            assert "have failed" in (own_broker.data_dir / "logs" / "server.log").read_text()
+            assert worker.process.poll() is None, worker.output[-3000:]
+            own_broker.start()
+        s.check(s.reach(4000, worker=worker))
+        # Without a broker, a worker that is told to stop does.
+        own_broker.kill()
+        assert worker.stop() == 0
 
 
 def test_a_client_that_was_told_of_no_broker_by_a_connection_that_ended_asks_again(stream, monkeypatch):

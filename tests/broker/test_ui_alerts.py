@@ -39,9 +39,9 @@ def fine(look, name):
         look.page.screenshot(path=f"{folder}/{name}-{width}.png", full_page=True)
 
 
-def test_alerts_of_a_stream(browser, own_broker, tmp_path, topic_name):
+def test_alerts_of_a_stream(browser, broker, tmp_path, topic_name):
     s = Stream(
-        own_broker.bootstrap, tmp_path, topic_name, partitions=1,
+        broker, tmp_path, topic_name, partitions=1,
         features={
             "amount": "numeric", "place": {"type": "nominal", "max_values": 9},
             "spent": {"mean": "amount", "by": "card", "half_life": "1h"},
