@@ -30,7 +30,7 @@ def packed(sent, kinds, n):
 
 def test_a_worker_that_is_killed_within_a_batch_goes_on_there(stream):
     # Labels come in other batches than features; a step takes 8,192 rows at most, so checkpoints stand within.
-    batches, rows = 3, 10_000
+    batches, rows = 2, 10_000
     n = batches * rows
     saved = {"every": "100ms", "share": 0.9, "keep": 8, "keep_every": "1s"}
     s = stream(codec=CODEC, record={"x": ""}, checkpoint=saved)

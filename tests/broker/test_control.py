@@ -5,6 +5,7 @@ import json
 import re
 import threading
 import time
+from itertools import count
 
 import pytest
 
@@ -207,12 +208,11 @@ def test_the_command_line_steers_and_applies_a_changed_file(stream):
     s = stream(topics_made=False, **fields)
     assert f"the topic {s.spec.topics.control} is missing" in s.riparian("promote", "nb", code=2)
     s.create_topics()
-    rows = instances(60_000)  # more than come while it runs
     done = threading.Event()
 
     def flow():
-        for at in range(0, len(rows[0]), 20):
-            s.give(rows, at, at + 20)
+        for at in count(0, 20):
+            s.give(instances(20, at))
             if done.wait(0.1):
                 return
 

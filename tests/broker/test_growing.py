@@ -69,10 +69,9 @@ def test_a_stream_goes_on_with_the_partitions_that_its_topics_get(stream: Any, k
     assert "4 partitions" in s.riparian("check")
 
 
-@pytest.mark.parametrize("kind", ["shared", "partition"])
-def test_a_stream_whose_topics_others_make_goes_on_once_they_have(stream: Any, kind: str) -> None:
+def test_a_stream_whose_topics_others_make_goes_on_once_they_have(stream: Any) -> None:
     """The changelog first, for checkpoints of the new partitions to stand in it before these have outputs."""
-    fields = {"partitions": 1, "learning": kind}
+    fields = {"partitions": 1, "learning": "partition"}
     s = stream(**fields)
     rows = instances(300)
     s.change(**fields, create_topics="never")
