@@ -1,5 +1,6 @@
 """A broker with secured listeners and access lists: SASL_SSL for users with passwords, SSL for client certificates, one
-that wants both, and one for OAuth tokens without a signature.
+that wants both, and one without encryption: for OAuth tokens without a signature, and, so that hundreds of connections
+cost little, for the password of the limited user.
 
 Certificates are made by openssl, as keytool exports no private key. The plaintext listener stays, for the oracle.
 """
@@ -47,7 +48,9 @@ listener.name.ssl.ssl.client.auth=required
 listener.name.both.ssl.client.auth=required
 listener.name.both.sasl.enabled.mechanisms=SCRAM-SHA-512
 listener.name.both.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
-listener.name.oauth.sasl.enabled.mechanisms=OAUTHBEARER
+listener.name.oauth.sasl.enabled.mechanisms=OAUTHBEARER,PLAIN
+listener.name.oauth.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+user_limited="{password}";
 listener.name.oauth.connections.max.reauth.ms=600000
 listener.name.oauth.oauthbearer.sasl.jaas.config=\
 org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";
@@ -86,6 +89,13 @@ class Secured(NamedTuple):
             "ssl_ca_location": str(self.folder / "ca.crt"),
         }
         return self.properties(name, **(settings | changed))
+
+    def limited(self) -> Path:
+        """For the user who may do what ACLs allow, without encryption."""
+        return self.properties(
+            LIMITED, bootstrap_servers=self.oauth, security_protocol="sasl_plaintext", sasl_mechanism="PLAIN",
+            sasl_username=LIMITED, sasl_password=PASSWORD,
+        )  # fmt: skip
 
     def oauth_of(self, name: str = "oauth", *, provider: str = "tests.broker.secured:token", **changed: str) -> Path:
         settings = {

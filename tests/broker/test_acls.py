@@ -42,7 +42,7 @@ ANY, MATCH, ALLOW = 1, 3, 3
 
 @pytest.fixture
 def config(cluster: Secured) -> Path:
-    return cluster.scram("limited", sasl_username=LIMITED)
+    return cluster.limited()
 
 
 class Lists:
@@ -115,7 +115,7 @@ def test_what_is_listed_suffices_and_each_that_is_missing_is_named(cluster, conf
     option = ("--kafka-config", config)
     # A worker makes all topics by what it is given, learns, and cuts its changelog off.
     lists.grant(needed(spec, "worker"), needed(spec, "worker"))
-    with Worker(path, cluster.sasl, tmp_path, options=option) as worker:
+    with Worker(path, cluster.oauth, tmp_path, options=option) as worker:
         worker.wait_for("Worker ready")
         features, labels = instances(500)
         send(cluster.plain, spec.topics.features, [*features, Sent(b"{", features[-1].time)])  # a dead letter
@@ -219,7 +219,7 @@ def test_what_is_listed_suffices_to_copy_topics_and_for_those_who_write_them(
     data.write_text("a,b,c,y\n" + "0.25,0.5,x,yes\n" * 50)
     option = ("--kafka-config", config)
     lists.grant(needed(spec, "worker"), needed(spec, "worker"))
-    with Worker(path, cluster.sasl, tmp_path, options=option) as worker:
+    with Worker(path, cluster.oauth, tmp_path, options=option) as worker:
         features, labels = instances(300)
         send(cluster.plain, rekey["features"], [*features, Sent(b"{", features[-1].time)])
         send(cluster.plain, rekey["labels"], labels)
