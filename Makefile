@@ -81,7 +81,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # A file is one process's, in order. More processes than cores: tests on a broker wait more than they compute, and of the
 # others as many run at a time as there are cores.
-PYTEST_PROCESSES ?= 6
+PYTEST_PROCESSES ?= 8
 
 test: setup
 	$(BIN)/python -m pytest --processes $(PYTEST_PROCESSES)
