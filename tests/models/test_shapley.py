@@ -7,11 +7,13 @@ from math import comb
 import numpy as np
 import pytest
 
+from riparian.models.batch import learner as window
 from riparian.models.contract import Bags, Schema
 from riparian.models.entry import TASKS
 from riparian.models.explanation import shapley
 from riparian.models.explanation.shapley import contributions, is_exact, largest, n_asked
 from riparian.models.registry import REGISTRY, create
+from tests.models.test_batch import Here
 
 RNG = np.random.default_rng(5)
 N = 400
@@ -82,7 +84,8 @@ def by_permutations(values, d):
 
 @pytest.mark.parametrize(("name", "task"), CASES)
 def test_all_learners_have_contributions_that_add_up_whatever_the_batch(name, task, monkeypatch):
-    """Of eight features, where permutations are drawn."""
+    """Of eight features, where permutations are drawn. Batch learners fit in this process."""
+    monkeypatch.setattr(window, "PROCESSES", Here())
     members = {"members": {"a": "naive-bayes", "b": "hoeffding-tree"}} if task == "classification" else {}
     learner, slab = taught(name, task, d=8, **(members if name == "opinion-pool" else {}))
     before = [array.tobytes() for array in learner.state()]
