@@ -9,7 +9,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from riparian.app.evaluation.figures.summary import AS_GIVEN, MEASURES, summaris
 from riparian.app.evaluation.pool import Pool
 from riparian.app.evaluation.sweep import Candidate, candidates, tasks_of
 from tests.conftest import MARK, ROOT, leftovers
+from tests.processes import PATIENCE, until
 
 N = 1000
 TIMED = ("seconds", "wall_seconds", "instances_per_second")
@@ -303,7 +303,7 @@ def test_no_process_outlives_the_command(path, how):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
-        wait_for(lambda: len(leftovers(mark, parent.pid)) >= 2 or parent.poll() is not None)
+        until(lambda: len(leftovers(mark, parent.pid)) >= 2 or parent.poll() is not None)
         assert parent.poll() is None, parent.stderr.read()
         for pid in leftovers(mark, parent.pid):
             blocked = re.search(r"SigBlk:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())[1]
@@ -312,20 +312,13 @@ def test_no_process_outlives_the_command(path, how):
             parent.kill()
         else:
             os.killpg(parent.pid, signal.SIGINT)
-        out, errors = parent.communicate(timeout=60)
+        out, errors = parent.communicate(timeout=PATIENCE)
         if how == "ctrl-c":
             assert (out, errors.strip()) == (b"", b"")
         assert parent.returncode == (-signal.SIGKILL if how == "kill" else 130)
-        wait_for(lambda: not leftovers(mark, os.getpid()))
+        until(lambda: not leftovers(mark, os.getpid()))
     finally:
         parent.kill()
-
-
-def wait_for(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def die(_):
