@@ -21,7 +21,7 @@ SPAN_SECONDS = 3.0  # over which a rate is taken
 CLASS, WINDOW = "fraud", 5000  # as the stream file has them
 COURSE = 50  # characters of a course
 BARS = "▁▂▃▄▅▆▇█"
-PATTERNS = ("dear payments by stolen cards", "all payments at some terminals", "tiny payments by stolen cards")
+PATTERNS = ("large payments by stolen cards", "all payments at some terminals", "tiny payments by stolen cards")
 
 
 class ModelFigures(NamedTuple):

@@ -88,7 +88,7 @@ def test_a_story_has_courses_events_and_a_summary() -> None:
         story.note(figures(at, *sorted(models)), "freeze" if at == 30_000 else None)
     assert story.events == [
         "      0  champion: tree",
-        "      0  fraud is dear payments by stolen cards",
+        "      0  fraud is large payments by stolen cards",
         " 20,000  champion: auto",
         " 30,000  riparian freeze tree",
         " 40,000  fraud is all payments at some terminals",

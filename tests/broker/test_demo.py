@@ -114,7 +114,7 @@ def test_the_demo_ends_with_a_summary_and_leaves_nothing(folder: Path, start: St
     assert not demo.processes()
     assert re.search(r"^3,000 payments in [\d.]+ s", output, re.MULTILINE)
     assert "riparian promote tree" in output
-    assert "fraud is dear payments by stolen cards" in output
+    assert "fraud is large payments by stolen cards" in output
     assert not (folder / ".riparian" / "demo" / "broker" / "kafka").exists()
 
 
