@@ -21,7 +21,7 @@ from riparian.app.page.verdict import (
     unread,
     verdict,
 )
-from riparian.app.page.view import DAY_MS, HOUR_MS, StreamView, as_json
+from riparian.app.page.view import DAY_MS, HOUR_MS, StreamView, as_json, latency
 from riparian.app.partition.drift.events import ALARM
 from riparian.app.stream_file.sections.models import AUTO
 from riparian.topics.commands import PROMOTE
@@ -175,8 +175,8 @@ def partitions(view: StreamView, now: int) -> list[dict[str, Any]]:
                 "instances": last.instances,
                 "delay": last.delay_p50,
                 "scored_until": last.scored_until,
-                "p50": last.latency_p50,
-                "p99": last.latency_p99,
+                "p50": latency(last.latency_p50),
+                "p99": latency(last.latency_p99),
                 "score": view.own(partition),
                 "checkpoint_age": last.checkpoint_age,
                 "checkpoint_seconds": last.checkpoint_seconds,

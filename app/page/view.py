@@ -51,6 +51,11 @@ MODEL_SERIES = ("recall", "precision", "cost", "accuracy", "balanced_accuracy", 
 COMPARED = "compared:"  # series of labels compared, for since when a challenger has been: not drawn
 
 
+def latency(seconds: float | None) -> float | None:
+    """None where records were of long ago when they were predicted: a replay, or a backlog of days."""
+    return seconds if seconds is not None and 1000.0 * seconds < DAY_MS else None
+
+
 def now_ms() -> int:
     return int(time.time() * 1000)
 
@@ -365,8 +370,8 @@ class StreamView:
             "learned": rates[1],
             "lag": sum(record.lag.values()),
             "waiting": record.waiting,
-            "p50": record.latency_p50,
-            "p99": record.latency_p99,
+            "p50": latency(record.latency_p50),
+            "p99": latency(record.latency_p99),
             "delay": record.delay_p50,
         }
         for name, value in figures.items():

@@ -259,6 +259,14 @@ def test_labels_whose_instances_have_left():
     assert summary.tiles(view, NOW + 4000, rows)["without_label"] == {"unmatched": 9300}
 
 
+def test_records_of_long_ago_have_no_latency():
+    view = living(view_of())
+    for seconds, shown in ((0.5, 0.5), (50_000_000.0, None)):
+        view.take_report(part(0, NOW + 1000 + (shown is None), latency_p50=seconds, latency_p99=seconds))
+        row = summary.partitions(view, NOW + 2000)[0]
+        assert (row["p50"], row["p99"]) == (shown, shown)
+
+
 def test_labels_of_one_class_that_come_first_are_news():
     view = living(view_of())
     view.take_report(part(0, NOW + 1000, early="labels of fraud come 16d before those of ok"))
