@@ -107,8 +107,8 @@ def main():
     print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
     for name in BOUNDED:
         cells = [name, f"{alarm_bound(name, create(name).parameters()):g}"]
-        cells += [f"{alarms_a_test(name, rate):.1e}" for rate in rates]
-        cells.append("-" if name == "ddm" else f"{alarms_a_test(name, None):.1e}")
+        cells += [f"{alarms_a_test(name, rate):.2g}" for rate in rates]
+        cells.append("-" if name == "ddm" else f"{alarms_a_test(name, None):.2g}")
         print("| " + " | ".join(cells) + " |")
     print()
     changes = ((0.2, 0.4), (0.05, 0.95))
