@@ -634,13 +634,26 @@ class Endless:
         return {tp: [SimpleNamespace(offset=self.n - 1, timestamp=0, key=None, value=b"", headers=())]}
 
 
-def test_who_waits_for_the_log_ends_the_pause_between_two_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training_log, "PAUSE_SECONDS", 1e6)
+@pytest.mark.parametrize(("seconds", "known", "new"), [(1e6, 1.0, False), (1e-9, 1e15, False), (1e6, 1e-15, True)])
+def test_who_waits_for_the_log_ends_the_pause_between_two_fetches(
+    seconds: float, known: float, new: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is longer where all that came was known."""
+    monkeypatch.setattr(training_log, "PAUSE_SECONDS", seconds)
+    monkeypatch.setattr(training_log, "KNOWN", known)
+
+    class Waiting:
+        fetch_offset = 0
+
+        def add(self, _: object) -> None:
+            self.fetch_offset += new
+
+        def __len__(self) -> int:
+            return 0
 
     async def fed() -> None:
         came = asyncio.Queue[None]()
-        waiting = type("Waiting", (), {"fetch_offset": 0, "add": lambda *_: None, "__len__": lambda _: 0})()
-        feed = Feed(SimpleNamespace(consumer=Endless), "log", waiting, lambda: came.put_nowait(None), pytest.fail)  # type: ignore[arg-type]
+        feed = Feed(SimpleNamespace(consumer=Endless), "log", Waiting(), lambda: came.put_nowait(None), pytest.fail)  # type: ignore[arg-type]
         feed.start()
         for _ in range(3):
             await came.get()

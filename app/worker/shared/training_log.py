@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 
 MOST_WAITING = 1000  # records in memory that the partition has not learned, beyond which no more are fetched
 PAUSE_SECONDS = 0.02  # between two fetches, where there is no backlog, and nobody waits for what comes
+KNOWN = 10  # pauses, where all that came was this worker's own, and known before the broker gave it back
 RETRY_SECONDS = 0.5
 # That what was joined may wait for more to be appended with it: each record costs all partitions. So those of a worker
 # together append about as many records a second, however many they are.
@@ -234,11 +235,13 @@ class Feed:
                     await asyncio.sleep(PAUSE_SECONDS)
                 found = await consumer.getmany(self._tp, timeout_ms=1000, max_records=MOST_WAITING)
                 for records in found.values():
+                    known = self._buffer.fetch_offset
                     self._buffer.add(RawBatch.of(records))
+                    pause = PAUSE_SECONDS * (KNOWN if self._buffer.fetch_offset == known else 1)
                     self._wake()
                     if len(records) < MOST_WAITING:  # each fetch costs, and what comes meanwhile comes together
                         with contextlib.suppress(TimeoutError):
-                            async with asyncio.timeout(PAUSE_SECONDS):
+                            async with asyncio.timeout(pause):
                                 await self._hurry.wait()
                     self._hurry.clear()
         finally:
