@@ -19,19 +19,26 @@ from riparian.models.neighbours.memory import (
     scale_rows,
     search,
     valid,
+    who_predicts,
 )
 
 NOWHERE = -1
 
 
 @kernel
-def learn(x, r, y, w, memories, settings, scratch):
+def learn(x, r, y, w, asked, memories, settings, scratch):
     """Learn a row whose standardised values stand in scratch.query. Mutates memories, scratch. O(d rows), and from time
-    to time O(d rows^2)."""
+    to time O(d rows^2).
+
+    asked : whether it was predicted just before, so that its distances from the memories that predict are known.
+    """
     counts = memories.counts
     n, window, minimum = counts[SHORT], settings.window, settings.minimum
-    measure(memories.scaled, settings.nominal, scratch.query, 0, n, scratch.distance)
-    measure(memories.scaled, settings.nominal, scratch.query, window, window + counts[LONG], scratch.distance)
+    by = who_predicts(memories)
+    if not asked or by == BY_LONG:
+        measure(memories.scaled, settings.nominal, scratch.query, 0, n, scratch.distance)
+    if not asked or by == BY_SHORT:
+        measure(memories.scaled, settings.nominal, scratch.query, window, window + counts[LONG], scratch.distance)
     best, place = scratch.best, scratch.place
     n_short, stop = 0, n
     for j in range((n - 1) // minimum, -1, -1):

@@ -187,6 +187,7 @@ class NearestNeighbours(Learner):
 @kernel
 def _run(op, row, label, weight, x, out, memories, settings, scratch):
     """Mutates out, memories, scratch. O(d rows) an operation, and from time to time O(d rows^2) of a label."""
+    asked = -1  # row whose distances stand in scratch, of the memories that predict
     for i in range(len(op)):
         r, y, w = row[i], label[i], weight[i]
         teaches = w > 0.0 and w < np.inf and ((y >= 0.0 and y < out.shape[1]) if settings.classes else _is_target(y))
@@ -196,8 +197,10 @@ def _run(op, row, label, weight, x, out, memories, settings, scratch):
             scratch.query[f] = standardised(valid(x[r, f]), memories.used, f, settings.nominal)
         if op[i] == PREDICT:
             _predict(out, r, memories, settings, scratch)
+            asked = r
         else:
-            learn(x, r, y, min(w, LARGEST_WEIGHT), memories, settings, scratch)
+            learn(x, r, y, min(w, LARGEST_WEIGHT), asked == r, memories, settings, scratch)
+            asked = -1
 
 
 @kernel(inline=True)

@@ -113,7 +113,7 @@ class OpinionPool(Learner):
         self._views.prepare(n)
         self._place, self._marks, self._last = np.zeros(0, np.int32), np.zeros((0, 1)), np.full(n, np.nan)
         self._p, self._floors, self._g, self._h = np.zeros(k), np.zeros(k), np.zeros(m), np.zeros(m)
-        self._logs, self._factor = np.zeros((m, k)), np.zeros((m, m))
+        self._each, self._factor = np.zeros((m, k + 1)), np.zeros((m, m))
 
     @property
     def members(self) -> dict[str, Learner]:
@@ -209,7 +209,7 @@ class OpinionPool(Learner):
         if n_classes:
             pool_classes(
                 self._rule, *chunk, self._kind, self._now, self._source, n_ops, self._planes, rate, floor, *learned,
-                self._class_counts, self._hessian, out, self._p, self._floors, self._logs, self._factor, self._g,
+                self._class_counts, self._hessian, out, self._p, self._floors, self._each, self._factor, self._g,
                 self._h,
             )  # fmt: skip
         else:

@@ -197,7 +197,7 @@ def keep(row, kind, source, n, votes, values, kept):
 @kernel
 def pool_classes(
     rule, op, row, y, w, kind, now, source, n, planes, rate, floor, weights, sizes, quality, counts, awake, repeats,
-    class_counts, hessian, out, p, floors, logs, factor, g, h,
+    class_counts, hessian, out, p, floors, parts, factor, g, h,
 ):  # fmt: skip
     """Write the pooled probabilities of what was wanted into `out`, and learn from labels.
 
@@ -206,9 +206,9 @@ def pool_classes(
     repeats : (members,) bool; nobody where votes are not kept. Mutates planes.
     class_counts : (n_outputs,) float64, labels of each class.
     hessian : (members, members) float64, of labels while classes were not even.
-    p, floors : (n_outputs,), logs : (members, n_outputs), factor : (members, members), g, h : (members,), scratch.
+    p, floors : (n_outputs,), parts : (members, n_outputs + 1), factor : (members, members), g, h : (members,), scratch.
     """
-    m = planes.shape[0]
+    m, pooled = planes.shape[0], -1  # the row whose p and parts are those of now
     if rule == LOGARITHMIC:
         set_floors(floor, class_counts, floors)
     for i in range(n):
@@ -216,12 +216,13 @@ def pool_classes(
             continue
         at = row[i]
         if kind[i] == WANTED:
-            _classes(rule, planes, at, weights, quality, floors, p)
+            pooled = at if _classes(rule, planes, at, weights, quality, floors, p, parts) else -1
             for c in range(len(p)):
                 out[source[at], c] = p[c]
             continue
         if not w[i] > 0.0:
             continue
+        again, pooled = pooled != at or now[i] >= 0, -1
         label = int(y[i])
         _cast_again(planes, at, now[i], source[at] >= 0, repeats)
         known = False
@@ -233,16 +234,18 @@ def pool_classes(
         if rule == LOGARITHMIC:
             even = evenness(class_counts)
             newton = _newtons(class_counts, even) if rate > 0.0 else 0.0
-        judged = _judge_classes(rule, planes, at, label, weights, quality, floors, p, g)
+        known_now = not again or _classes(rule, planes, at, weights, quality, floors, p, parts)
+        judged = known_now and _judge_classes(rule, planes, at, label, p, parts, g)
         if judged and newton > 0.0:
-            _add_hessian(planes, at, floors, p, share, hessian, logs)
-        if now[i] >= 0 and _judge_classes(rule, planes, now[i], label, weights, quality, floors, p, h):
+            _add_hessian(p, share, parts, hessian)
+        known_now = now[i] >= 0 and _classes(rule, planes, now[i], weights, quality, floors, p, parts)
+        if known_now and _judge_classes(rule, planes, now[i], label, p, parts, h):
             for j in range(m):
                 g[j] = 0.5 * (g[j] + h[j]) if judged and not np.isnan(planes[j, at, 0]) else h[j]
             if not judged:
                 at = now[i]
                 if newton > 0.0:
-                    _add_hessian(planes, at, floors, p, share, hessian, logs)
+                    _add_hessian(p, share, parts, hessian)
             judged = True
         if rule == LOGARITHMIC:
             set_floors(floor, class_counts, floors)
@@ -287,27 +290,28 @@ def set_floors(floor, class_counts, floors):
 
 
 @kernel
-def _judge_classes(rule, planes, at, label, weights, quality, floors, p, g):
+def _judge_classes(rule, planes, at, label, p, parts, g):
     """What a label shows of the members' votes at a row, into g: the derivative by each weight where LOGARITHMIC, its
-    probability where LINEAR. False where no weights would have made the vote right."""
-    known, possible = _classes(rule, planes, at, weights, quality, floors, p), False
+    probability where LINEAR. False where no weights would have made the vote right.
+
+    p, parts : of this row (_classes).
+    """
+    k, possible = len(p), False
     for j in range(planes.shape[0]):
         possible = possible or planes[j, at, label] > 0.0
-    if not known or not possible:
+    if not possible:
         return False
     for j in range(planes.shape[0]):
-        knows = _knows(planes, j, at)
+        knows = parts[j, k] > 0.0
         if rule == LINEAR:
             g[j] = planes[j, at, label] if knows else p[label]
         elif rule == LOGARITHMIC:
             mean, own = 0.0, 0.0
             if knows:
-                for c in range(len(p)):
-                    if p[c] > 0.0 or c == label:
-                        part = log(max(planes[j, at, c], floors[c]))
-                        mean += p[c] * part
-                        if c == label:
-                            own = part
+                for c in range(k):
+                    if p[c] > 0.0:
+                        mean += p[c] * parts[j, c]
+                own = parts[j, label]
             g[j] = _less(mean, own, 1.0)
     return True
 
@@ -349,14 +353,19 @@ def _knows(planes, j, at):
 
 
 @kernel
-def _classes(rule, planes, at, weights, quality, floors, p):
-    """Pooled probabilities into p; whether any member knew anything. A class that all give 0 keeps 0."""
+def _classes(rule, planes, at, weights, quality, floors, p, parts):
+    """Pooled probabilities into p; whether any member knew anything. A class that all give 0 keeps 0. O(m n_outputs).
+
+    parts : (members, n_outputs + 1), written: what a member adds of each class, but for its weight; then whether it
+    knew anything.
+    """
     m, k = planes.shape[0], planes.shape[2]
     best, total = -1, 0.0
     for c in range(k):
         p[c] = 0.0
     for j in range(m):
-        if _knows(planes, j, at):
+        parts[j, k] = _knows(planes, j, at)
+        if parts[j, k] > 0.0:
             total += weights[j]
             if best < 0 or _errs_less(quality, j, best):
                 best = j
@@ -366,20 +375,21 @@ def _classes(rule, planes, at, weights, quality, floors, p):
         for c in range(k):
             p[c] = planes[best, at, c]
         return True
-    most = -np.inf
-    for c in range(k):
-        possible, pooled = False, 0.0
-        for j in range(m):
-            if _knows(planes, j, at):
-                possible = possible or planes[j, at, c] > 0.0
-                weight = weights[j] if rule == LOGARITHMIC or total > 0.0 else 1.0
+    for j in range(m):
+        if parts[j, k] > 0.0:
+            weight = weights[j] if rule == LOGARITHMIC or total > 0.0 else 1.0
+            for c in range(k):
                 vote = planes[j, at, c]
-                pooled += weight * (log(max(vote, floors[c])) if rule == LOGARITHMIC else vote)
-        if rule == LOGARITHMIC:
-            p[c] = pooled if possible else -np.inf
+                parts[j, c] = log(max(vote, floors[c])) if rule == LOGARITHMIC else vote
+                p[c] += weight * parts[j, c]
+    most = -np.inf
+    if rule == LOGARITHMIC:
+        for c in range(k):
+            possible = False
+            for j in range(m):
+                possible = possible or (parts[j, k] > 0.0 and planes[j, at, c] > 0.0)
+            p[c] = p[c] if possible else -np.inf
             most = max(most, p[c])
-        else:
-            p[c] = pooled
     total = 0.0
     for c in range(k):
         if rule == LOGARITHMIC:
@@ -554,25 +564,25 @@ def _newtons(class_counts, even):
 
 
 @kernel
-def _add_hessian(planes, at, floors, p, share, hessian, logs):
+def _add_hessian(p, share, parts, hessian):
     """Add that of the loss of a label by the weights, at the votes of a row; what was before fades. It is the same for
     each label: the covariance of the members' log probabilities under p. O(m^2 n_outputs).
 
-    p : (n_outputs,), the pooled probabilities. logs : (members, n_outputs), scratch.
+    p, parts : of this row (_classes). Mutates parts.
     """
-    m, k = planes.shape[0], planes.shape[2]
+    m, k = len(parts), len(p)
     for j in range(m):
-        knows, mean = _knows(planes, j, at), 0.0
+        mean = 0.0
         for c in range(k):
-            logs[j, c] = log(max(planes[j, at, c], floors[c])) if knows and p[c] > 0.0 else 0.0
-            mean += p[c] * logs[j, c]
+            parts[j, c] = parts[j, c] if parts[j, k] > 0.0 and p[c] > 0.0 else 0.0
+            mean += p[c] * parts[j, c]
         for c in range(k):
-            logs[j, c] -= mean
+            parts[j, c] -= mean
     for j in range(m):
         for i in range(j + 1):
             total = 0.0
             for c in range(k):
-                total += p[c] * logs[i, c] * logs[j, c]
+                total += p[c] * parts[i, c] * parts[j, c]
             hessian[i, j] = hessian[j, i] = REMEMBERED * hessian[j, i] + share * total
 
 

@@ -62,14 +62,29 @@ def check_follows(pool, twin, program, x, out):
     assert pool.weights == pytest.approx(twin.used(), rel=1e-7, abs=1e-9)
 
 
+def at_once(program):
+    """Each label right after its instance was predicted, twice of every third one."""
+    n = int(program.row.max()) + 1
+    labels = np.full(n, np.nan)
+    learned = program.op == LEARN
+    labels[program.row[learned]] = program.y[learned]
+    rows = np.repeat(np.arange(n), np.where(np.arange(n) % 3, 2, 3)).astype(np.int32)
+    op = np.where(np.r_[True, rows[1:] != rows[:-1]], PREDICT, LEARN).astype(np.int8)
+    weights = np.ones(n)
+    weights[program.row[learned]] = program.w[learned]
+    return Program(op, rows, np.where(op == LEARN, labels[rows], np.nan), np.where(op == LEARN, weights[rows], 1.0))
+
+
 @pytest.mark.parametrize(("rate", "kept"), [(0.002, True), (0.05, False)])
+@pytest.mark.parametrize("order", [lambda program: program, at_once], ids=["late", "at-once"])
 @pytest.mark.parametrize(("task", "rule"), RULES)
-def test_it_is_its_definition(task, rule, rate, kept):
+def test_it_is_its_definition(task, rule, order, rate, kept):
     schema = Schema((0, 0, 3), 4 if task == "classification" else 1, task)
     some = CLASSES if task == "classification" else VALUES
     pool = create("opinion-pool", schema, seed=3, members=some, pool=rule, rate=rate, floor=0.02)
     twin = NaivePool(schema, some, rule, rate, 0.02, seed=3, kept=kept)
     x, program = world(task)
+    program = order(program)
     out = np.zeros((N, schema.n_outputs))
     if kept:
         pool.run_with(program, x, out, kept_for(pool, N))
@@ -321,12 +336,14 @@ def test_notes_that_were_taken_away_are_asked_for_anew():
     assert [a.tobytes() for a in known.state()] == [a.tobytes() for a in asked.state()]
 
 
+@pytest.mark.parametrize("order", [lambda program: program, at_once], ids=["late", "at-once"])
 @pytest.mark.parametrize("shares", [[0.94, 0.055, 0.005], [0.99, 0.008, 0.002]])
-def test_where_a_class_is_rare_steps_are_newtons_as_the_definition_says(shares):
+def test_where_a_class_is_rare_steps_are_newtons_as_the_definition_says(shares, order):
     schema, n = Schema((0, 0, 3), 3, "classification"), 600
     pool = create("opinion-pool", schema, seed=3, members=CLASSES, rate=0.01)
     twin = NaivePool(schema, CLASSES, "logarithmic", 0.01, 0.01, seed=3)
     x, program = world("classification", n=n)
+    program = order(program)
     known = (program.op == LEARN) & ~np.isnan(program.y)
     program.y[known] = np.random.default_rng(1).choice(3, known.sum(), p=shares)
     out, even = np.zeros((n, 3)), []
