@@ -30,7 +30,8 @@ class MemberStep(NamedTuple):
     """A member that comes into the pool, or takes the place of one of its name, where that fits.
 
     kind : of its costs. n_trees : that these are multiplied by. share : of the bytes, beside the shares of others; 0
-    for a member of fixed size. leaves : members that it makes needless.
+    for a member of fixed size. leaves : members that it makes needless, also later. idle : whether its time is that of
+    an idle machine.
     """
 
     name: str
@@ -40,6 +41,7 @@ class MemberStep(NamedTuple):
     n_trees: int = 1
     share: int = 0
     leaves: tuple[str, ...] = ()
+    idle: bool = False
 
 
 # The paper's shrubs with the settings that did best on elec: almost the last label, for a few microseconds.
@@ -47,21 +49,24 @@ REPEATS = {
     "n_windows": 1, "window": 16, "n_trees": 4, "every": 1, "step": 2.0, "ridge": 0.0, "splits": "best"
 }  # fmt: skip
 BOOSTED = {"preset": "boosted", "n_bins": costs.BINS}
+RECENT = {"window": 500}
 GRADIENT = "stochastic-gradient-tree"
 
 # A member for each way a stream can be; what is cheapest comes into the pool first. Soft trees: smooth functions of
-# many features. Bayes: few labels. Repeats, last: the next label is like the last ones. Forest: rows of one world,
-# drift. Mondrian forest: few labels, many classes. Boosted, bagging, linear: functions that are sums.
+# many features. Bayes: few labels; recent: few since a change. Repeats, last: the next label is like the last ones.
+# Forest: rows of one world, drift. Mondrian forest: few labels, many classes. Boosted, bagging, linear: functions that
+# are sums.
 MEMBERS: Mapping[str, tuple[MemberStep, ...]] = {
     CLASSIFICATION: (
         MemberStep("soft", "soft-hoeffding-tree", {}, "soft"),
         MemberStep("sums", "soft-tree", {}, "sums"),
         MemberStep("bayes", "naive-bayes", {}, "bayes"),
+        MemberStep("recent", "naive-bayes", RECENT, "bayes"),
         MemberStep("last", "last-label", {}, "last"),
         MemberStep("repeats", "shrub-ensemble", REPEATS, "repeats", leaves=("last",)),
         MemberStep("forest", FOREST, {"n_models": 5}, "forest", 5, 3),
         MemberStep("mondrian", "mondrian-forest", {"n_trees": 5}, "mondrian", 5, 2),
-        MemberStep("boosted", GRADIENT, BOOSTED, "boosted", 1, 4, leaves=("gradient",)),
+        MemberStep("boosted", GRADIENT, BOOSTED, "boosted", 1, 4),
     ),
     REGRESSION: (
         MemberStep("soft", "soft-hoeffding-tree", {}, "soft"),
@@ -99,22 +104,22 @@ MORE: Mapping[str, tuple[MemberStep, ...]] = {
 # worth 0.5 points less, and three neighbours more than five: these come in the order of their costs.
 NEAR_OF_MANY = MemberStep("near", "nearest-neighbours", {"k": 3}, "near")
 # Below so many microseconds these come first, in this order: what is worth most for its time. Few shrubs of equal
-# weight, and one memory of neighbours, follow changes for a fifth of the time of those above. A later step of a name
-# takes the place of the earlier one.
+# weight, one memory of neighbours and counts that fade follow changes for a fifth of the time of those above. A later
+# step of a name takes the place of the earlier one.
 LIGHT_BELOW = 90.0
-LIGHT_SHRUBS = {"weighting": "equal", "n_trees": 8}
+LIGHT_SHRUBS = {"weighting": "equal", "n_trees": 8, "every": 128, "n_windows": 2}
 LIGHT: Mapping[str, tuple[MemberStep, ...]] = {
     CLASSIFICATION: (
-        MemberStep("soft", "soft-hoeffding-tree", {}, "soft"),
-        MemberStep("sums", "soft-tree", {}, "sums"),
-        MemberStep("tree", "hoeffding-tree", {}, "plain-tree", 1, 1),
-        MemberStep(
-            "shrubs", "shrub-ensemble", {**LIGHT_SHRUBS, "every": 32, "window": 256, "n_windows": 1}, "tiny-shrubs"
-        ),
-        MemberStep("near", "nearest-neighbours", {"window": 500, "long": 0}, "short-near"),
-        MemberStep("repeats", "shrub-ensemble", REPEATS, "repeats", leaves=("last",)),
-        MemberStep("shrubs", "shrub-ensemble", {**LIGHT_SHRUBS, "every": 128, "n_windows": 2}, "small-shrubs"),
-        MemberStep("gradient", GRADIENT, {"n_bins": costs.BINS}, "gradient", 1, 1),
+        MemberStep("soft", "soft-hoeffding-tree", {}, "soft", idle=True),
+        MemberStep("shrubs", "shrub-ensemble", LIGHT_SHRUBS, "small-shrubs", idle=True, leaves=("last",)),
+        MemberStep("boosted", GRADIENT, BOOSTED, "boosted", 1, 4, idle=True),
+        MemberStep("shrubs", "shrub-ensemble", {"every": 64}, "few-shrubs", idle=True, leaves=("last", "repeats")),
+        MemberStep("near", "nearest-neighbours", {"window": 1000, "long": 0}, "short-near", idle=True),
+        MemberStep("recent", "naive-bayes", RECENT, "bayes", idle=True),
+        MemberStep("sums", "soft-tree", {}, "sums", idle=True),
+        MemberStep("patches", "streaming-random-patches", {"n_models": 3}, "patches", 3, 3, idle=True),
+        MemberStep("tree", "hoeffding-tree", {}, "plain-tree", 1, 1, idle=True),
+        MemberStep("bayes", "naive-bayes", {}, "bayes", idle=True),
     ),
     REGRESSION: (
         MemberStep("last", "last-label", {}, "last"),
@@ -127,7 +132,7 @@ LIGHT: Mapping[str, tuple[MemberStep, ...]] = {
 }
 REST_BELOW = 0.005  # weight below which members rest (docs/evidence/auto.md#members-that-rest)
 RATE = 0.001  # rate of the pool's weights: with late labels better than its default, and equal otherwise
-FEWEST = {CLASSIFICATION: 4, REGRESSION: 3}  # members of a pool that is better than a single tree
+FEWEST = 3  # members of a pool that is better than a single tree
 
 
 class Single(NamedTuple):
@@ -199,12 +204,11 @@ def resolve(task: str, values: Values | Sequence[int], n_classes: int, budget: M
         return Resolved(SINGLE[task].tree, dict(SINGLE[task].parameters), 0, 0.0)
     values = values if isinstance(values, Values) else Values(values)
     sight = Sight(task, values, n_classes, most_bytes, most_microseconds)
-    taken: dict[str, MemberStep] = {}
-    for step in _in_order(sight, task, most_microseconds):
-        wanted = {name: one for name, one in (taken | {step.name: step}).items() if name not in step.leaves}
-        if time_of(sight, wanted.values()) <= most_microseconds and within(sight, wanted.values(), most_bytes):
-            taken = wanted
-    if len(taken) < FEWEST[task]:
+    order = _in_order(sight, task, most_microseconds)
+    taken = _chosen(sight, order, most_microseconds, most_bytes)
+    if len(taken) < FEWEST:  # a few that are dear
+        taken = _chosen(sight, _cheapest_first(sight, order), most_microseconds, most_bytes)
+    if len(taken) < FEWEST:
         if further:
             raise ValueError(
                 f"model {AUTO!r}: members are of a pool, and within these bounds auto is a single tree: raise "
@@ -217,16 +221,45 @@ def resolve(task: str, values: Values | Sequence[int], n_classes: int, budget: M
     return Resolved(POOL, parameters, n_bytes, time_of(sight, taken.values()))
 
 
+def _chosen(
+    sight: Sight, order: Sequence[MemberStep], most_microseconds: float, most_bytes: int
+) -> dict[str, MemberStep]:
+    """By their names, what comes into the pool, one after the other, where it fits."""
+    taken: dict[str, MemberStep] = {}
+    for step in order:
+        if any(step.name in one.leaves for one in taken.values()):
+            continue
+        wanted = {name: one for name, one in (taken | {step.name: step}).items() if name not in step.leaves}
+        if time_of(sight, wanted.values()) <= most_microseconds and within(sight, wanted.values(), most_bytes):
+            taken = wanted
+    return taken
+
+
+def _cheapest_first(sight: Sight, steps: Sequence[MemberStep]) -> list[MemberStep]:
+    return sorted(steps, key=lambda step: microseconds(sight, step))
+
+
 def _in_order(sight: Sight, task: str, most_microseconds: float) -> list[MemberStep]:
-    """What comes into the pool where it fits, one after the other."""
-    light = LIGHT[task] if most_microseconds < LIGHT_BELOW else ()
-    first, more = list(MEMBERS[task]), MORE[task]
+    """What may come into the pool."""
+    light, first, more = list(LIGHT[task]), list(MEMBERS[task]), MORE[task]
     boosted = max(microseconds(sight, step) for step in first if step.name == "boosted")
+    shape = sight.of("last").shape
     of_numbers = task == CLASSIFICATION and not any(sight.of("near").shape.n_values)
-    if of_numbers and not light and microseconds(sight, NEAR_OF_MANY) < boosted:
+    if most_microseconds < LIGHT_BELOW:
+        if of_numbers and shape.n_classes > 2:
+            light = sorted((_of_three(step) for step in light), key=lambda step: step.name not in ("soft", "near"))
+        same = {(step.name, step.kind, step.n_trees) for step in light}
+        rest = [*_cheapest_first(sight, first), *more]
+        return [*light, *(step for step in rest if (step.name, step.kind, step.n_trees) not in same)]
+    if of_numbers and microseconds(sight, NEAR_OF_MANY) < boosted:
         first.append(NEAR_OF_MANY)
         more = tuple(step for step in more if step.name != NEAR_OF_MANY.name)
-    return [*light, *sorted(first, key=lambda step: microseconds(sight, step)), *more]
+    return [*_cheapest_first(sight, first), *more]
+
+
+def _of_three(step: MemberStep) -> MemberStep:
+    """Neighbours as of numbers and several classes."""
+    return step._replace(parameters={**step.parameters, "k": 3}) if step.name == NEAR_OF_MANY.name else step
 
 
 def steps(task: str) -> list[MemberStep]:
@@ -238,7 +271,7 @@ def steps(task: str) -> list[MemberStep]:
 
 def microseconds(sight: Sight, step: MemberStep) -> float:
     """Of a member."""
-    return costs.microseconds(sight.of(step.kind).shape, step.kind, step.n_trees)
+    return costs.microseconds(sight.of(step.kind).shape, step.kind, step.n_trees, step.idle)
 
 
 def time_of(sight: Sight, steps: Collection[MemberStep]) -> float:

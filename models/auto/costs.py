@@ -2,7 +2,8 @@
 
 Microseconds are CPU time of one core to predict and learn an instance. They grow with the numeric and the nominal
 features, with the classes, and with their product. The coefficients are near `python -m benchmarks.auto`'s least
-squares, of runs beside which two other processes were busy: a member may take half as much on an idle machine.
+squares, of runs beside which two other processes were busy: a member may take half as much on an idle machine. Those of
+IDLE, for members of small budgets, are of such a machine.
 Bytes are those that arrays have room for, where a member has come to its bound. How many values of a nominal feature a
 member sees, so that these are kept whatever values come: models/auto/values.py.
 """
@@ -22,7 +23,7 @@ SHARES = {"forest": 0.5, "patches": 0.7}  # of the features, that a leaf looks a
 SLOTS = 2  # trees kept for each that votes: a background tree, or an alternate one, grows beside it
 
 SOFT_DEPTH = 7  # depth of a soft tree by default
-STAGES, BINS = {"boosted": 10, "gradient": 1}, 32  # of gradient trees
+STAGES, BINS = {"boosted": 10}, 32  # of gradient trees
 SPARE = 1.5  # room of boosted trees beyond what they reckon themselves
 SMALLEST_FOREST = 1_000_000  # bytes, of Mondrian forests
 
@@ -42,11 +43,6 @@ MICROSECONDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
         "shrubs": (26.0, 2.5, 0.8, 0.4, 0.33, 0.56),
         "few-shrubs": (6.5, 0.9, 0.37, 2.2, 0.01, 0.07),
         "near": (6.0, 1.1, 0.4, 0.0, 0.0, 0.0),
-        "plain-tree": (0.08, 0.01, 0.006, 0.008, 0.001, 0.0),
-        "tiny-shrubs": (0.55, 0.08, 0.045, 0.0, 0.003, 0.01),
-        "small-shrubs": (1.1, 0.22, 0.12, 0.0, 0.012, 0.025),
-        "short-near": (1.6, 0.03, 0.05, 0.0, 0.01, 0.003),
-        "gradient": (0.1, 0.05, 0.01, 0.03, 0.025, 0.006),
         "tree": (0.4, 0.03, 0.01, 0.02, 0.0, 0.0),
     },
     REGRESSION: {
@@ -63,14 +59,25 @@ MICROSECONDS: Mapping[str, Mapping[str, tuple[float, ...]]] = {
         "tree": (0.2, 0.06, 0.06),
     },
 }
+IDLE: Mapping[str, tuple[float, ...]] = {
+    "soft": (0.43, 0.077, 0.019, 0.008, 0.0, 0.003),
+    "sums": (0.4, 0.02, 0.003, 0.0, 0.0, 0.0),
+    "bayes": (0.04, 0.004, 0.005, 0.003, 0.001, 0.0),
+    "plain-tree": (0.085, 0.007, 0.005, 0.0, 0.002, 0.0),
+    "small-shrubs": (1.3, 0.1, 0.045, 0.0, 0.002, 0.01),
+    "few-shrubs": (3.6, 0.233, 0.206, 0.85, 0.033, 0.031),
+    "short-near": (1.3, 0.05, 0.05, 0.0, 0.011, 0.004),
+    "boosted": (0.16, 0.062, 0.033, 0.39, 0.1, 0.017),
+    "patches": (0.32, 0.03, 0.011, 0.0, 0.001, 0.0),
+}
 # Of a soft Hoeffding tree, each further value that it sees of a feature, and class: it looks for tests among all.
 SOFT_VALUE = {CLASSIFICATION: 0.0025, REGRESSION: 0.0005}
 CHUNK, CHUNK_BYTES = 4096, 8_200_000  # operations that a pool runs at once, and most bytes that it takes for that
 VOTES = 1024  # operations of which an ensemble in it keeps the votes of its trees
 # Kinds that are reckoned to take the bytes of others, which take no fewer.
-SAME_SIZE = {"few-shrubs": "shrubs", "small-shrubs": "shrubs", "tiny-shrubs": "shrubs"}
+SAME_SIZE = {"few-shrubs": "shrubs", "small-shrubs": "shrubs"}
 # To pool: for an instance, and for each member and output.
-POOLING = (0.3, 0.06)
+POOLING = (0.3, 0.02)
 
 
 class StreamShape(NamedTuple):
@@ -100,10 +107,11 @@ class StreamShape(NamedTuple):
         return sum(max(1, n) for n in self.n_values)
 
 
-def microseconds(shape: StreamShape, kind: str, n_trees: int = 1) -> float:
-    """Of a member of the kind, or of so many of its trees."""
+def microseconds(shape: StreamShape, kind: str, n_trees: int = 1, idle: bool = False) -> float:
+    """Of a member of the kind, or of so many of its trees; by IDLE, where classes are learned."""
+    table = IDLE if idle and shape.task == CLASSIFICATION else MICROSECONDS[shape.task]
     values = SOFT_VALUE[shape.task] * shape.many * shape.n_classes if kind == "soft" else 0.0
-    return n_trees * sum(c * x for c, x in zip(MICROSECONDS[shape.task][kind], shape.columns, strict=False)) + values
+    return n_trees * sum(c * x for c, x in zip(table[kind], shape.columns, strict=False)) + values
 
 
 def pooling(shape: StreamShape, n_members: int) -> float:
@@ -139,7 +147,7 @@ def fixed_bytes(shape: StreamShape, kind: str, depth: int = SOFT_DEPTH) -> int:
         "last": 10,
         "shrubs": 240_000 + 95_000 * k + 2_000 * d,
         "near": 14_000 + 3_100 * d,
-        "short-near": 6_000 + 900 * d,
+        "short-near": 8_000 + 1_600 * d,
     }
     return 8 * numbers.get(SAME_SIZE.get(kind, kind), 0)
 

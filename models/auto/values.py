@@ -29,7 +29,6 @@ FIXED = {"soft": 0.25, "sums": 0.1, "bayes": 0.05}
 ANY = (
     "last",
     "repeats",
-    "tiny-shrubs",
     "small-shrubs",
     "few-shrubs",
     "shrubs",

@@ -11,7 +11,9 @@ NAIVE_BAYES = Entry(
     name="naive-bayes",
     cls="riparian.models.baseline.naive_bayes:NaiveBayes",
     tasks=(CLASSIFICATION,),
-    parameters=(),
+    parameters=(
+        Parameter("window", float, None, 10.0, None, text="weight of labels that count, older ones fade; none: all"),
+    ),
     paper="P. Langley, W. Iba and K. Thompson: An analysis of Bayesian classifiers. AAAI 1992.",
     text="Gaussian likelihoods for numeric features, counts for nominal ones, all independent.",
 )

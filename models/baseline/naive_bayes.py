@@ -25,6 +25,9 @@ from riparian.models.observers.gaussians import (
 )
 from riparian.models.observers.likelihood import score_leaf, scratch_of
 
+LEFT = 0.9  # of all weights, once they are those of a window
+KEPT = 10.0  # weight of a class from which on it fades: a rare one is not forgotten
+
 
 class NaiveBayesState(NamedTuple):
     """Everything that the learner knows.
@@ -49,6 +52,9 @@ class NaiveBayes(Learner):
     that is not positive teach nothing. Memory is bounded by the schema: 5 numbers a class and numeric feature, 1 + V a
     class and nominal feature of V values.
 
+    With `window` older labels fade: whenever all weigh that much, all but those of classes of a weight below 10 count
+    nine tenths from then on. Of a concept that changed about as many labels have to come.
+
     References
     ----------
     P. Langley, W. Iba and K. Thompson: An analysis of Bayesian classifiers. AAAI 1992.
@@ -66,6 +72,7 @@ class NaiveBayes(Learner):
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:
         super().__init__(schema, seed=seed, **parameters)
+        self._window = self._parameters["window"] or np.inf
         self._known = know_nothing(schema)
         self._weights = np.zeros((1, schema.n_outputs))
         self._stats = np.zeros((1, lay_out(schema)[1]))
@@ -80,7 +87,7 @@ class NaiveBayes(Learner):
     def run(self, program: Program, slab: Floats, out: Floats) -> None:
         _run(
             program.op, program.row, program.y, program.w, slab, out,
-            self._weights, self._stats, self._known, self._cache, self._layout, self._joint,
+            self._weights, self._stats, self._known, self._cache, self._layout, self._joint, self._window,
         )  # fmt: skip
 
     def resize(self, schema: Schema) -> None:
@@ -121,8 +128,9 @@ class NaiveBayes(Learner):
 
 
 @kernel
-def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint):
-    """Mutates out, weights, stats, known, cache, joint. O(d n_outputs) a prediction, O(d) a label."""
+def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint, window):
+    """Mutates out, weights, stats, known, cache, joint. O(d n_outputs) a prediction, O(d) a label, but where
+    weights fade."""
     n_classes = weights.shape[1]
     fresh = cache.fresh
     for i in range(len(op)):
@@ -140,3 +148,26 @@ def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint):
                 stats[0], cache.rows[0], fresh[0] == 1, known, layout, n_classes, slab, r, c, w[i], weights[0, c]
             ):
                 fresh[0] = 0
+            if window < np.inf and _fade(weights[0], stats[0], layout, window):
+                fresh[0] = 0
+
+
+@kernel
+def _fade(weights, block, layout, window):
+    """Let what was learned count less where all weighs as much as the window; whether it does. Mutates weights and
+    block. O(d n_outputs)."""
+    k, total = len(weights), 0.0
+    for c in range(k):
+        total += weights[c]
+    if total < window:
+        return False
+    for c in range(k):
+        if weights[c] < KEPT:
+            continue
+        weights[c] *= LEFT
+        for f in range(len(layout.n_values)):
+            start, n_values = layout.offset[f] + np.uint64(c), layout.n_values[f]
+            for j in range(1 + n_values if n_values > 0 else 3):
+                if n_values > 0 or j != 1:  # the mean of numbers stays
+                    block[start + np.uint64(j * k)] *= LEFT
+    return True

@@ -133,6 +133,11 @@ class NumericObserver:
         else:
             self.classes[c] = Gaussian(value, weight)
 
+    def fade(self, c, left):
+        if c in self.classes:
+            self.classes[c].n *= left
+            self.classes[c].m2 *= left
+
     def log_likelihood(self, value, c, n_known):
         """Of a histogram."""
         if missing(value):
@@ -183,6 +188,11 @@ class NominalObserver:
         of_value = self.values.setdefault(int(value), {})
         of_value[c] = of_value.get(c, 0.0) + weight
         self.classes[c] = self.classes.get(c, 0.0) + weight
+
+    def fade(self, c, left):
+        for weights in (self.classes, *self.values.values()):
+            if c in weights:
+                weights[c] *= left
 
     def log_likelihood(self, value, c, n_known):
         if missing(value):
@@ -423,8 +433,8 @@ def from_weights(weights, n_classes):
 
 
 class NaiveBayesTwin:
-    def __init__(self, n_values, n_classes):
-        self.n_values, self.n_classes = n_values, n_classes
+    def __init__(self, n_values, n_classes, window=math.inf):
+        self.n_values, self.n_classes, self.window = n_values, n_classes, window
         self.weights = {}
         self.known = [set() for _ in n_values]
         self.observers = [NominalObserver() if n else NumericObserver() for n in n_values]
@@ -443,6 +453,12 @@ class NaiveBayesTwin:
             if self.n_values[f] and not missing(x[f]):
                 self.known[f].add(x[f])
             observer.add(x[f], int(y), w)
+        if sum(self.weights[c] for c in sorted(self.weights)) >= self.window:
+            for c in self.weights:
+                if self.weights[c] >= 10.0:
+                    self.weights[c] *= 0.9
+                    for observer in self.observers:
+                        observer.fade(c, 0.9)
 
 
 class HoeffdingTreeTwin:

@@ -20,13 +20,28 @@ def test_many_features_do_not_underflow():
     assert np.array_equal(learner.predict_many(x[300:]).argmax(axis=1), y[300:])
 
 
+@pytest.mark.parametrize("window", [None, 60.0])
 @pytest.mark.parametrize(("n_classes", "weights"), [(2, "one"), (3, "whole"), (7, "fractions")])
 @pytest.mark.parametrize("n_values", [(0, 0, 0), (3, 2, 4), (0, 3, 0, 5, 0, 2)])
-def test_equals_twin(n_values, n_classes, weights):
+def test_equals_twin(n_values, n_classes, weights, window):
     stream = mixed(400, seed=n_classes, n_values=n_values, n_classes=n_classes, weights=weights)
     program = interleave(stream, delay=7)
-    _, out = in_pieces(lambda: NaiveBayes(stream.schema), program, stream.x)
-    assert out.tolist() == played(NaiveBayesTwin(n_values, n_classes), program, stream.x, n_classes).tolist()
+    learner, out = in_pieces(lambda: NaiveBayes(stream.schema, window=window), program, stream.x)
+    twin = NaiveBayesTwin(n_values, n_classes, window or math.inf)
+    assert out.tolist() == played(twin, program, stream.x, n_classes).tolist()
+    total = learner.describe()[0]["weight"]
+    assert total < 70.0 if window else total > 100.0
+
+
+def test_a_rare_class_does_not_fade_away():
+    rng = np.random.default_rng(1)
+    y = (np.arange(5000) % 500 == 0).astype(float)
+    x = np.column_stack([rng.normal(y), rng.integers(0, 2, 5000)])
+    learner = NaiveBayes(Schema((0, 2), 2, "classification"), window=100)
+    learner.learn_many(x, y)
+    usual, rare = learner.describe()[0]["value"]
+    assert usual + rare < 100.0
+    assert rare > 8.0
 
 
 @pytest.mark.parametrize(
