@@ -91,7 +91,12 @@ def test_both_ends_of_a_range_are_valid_for_the_class(entry):
         ("zzz", "classification", {}, "unknown model 'zzz': use one of adaboost, "),
         ("naive-bayes", "regression", {}, "model 'naive-bayes' does not do regression: use one of fimt-dd, "),
         ("naive-bayes", "ranking", {}, "unknown task 'ranking': use one of classification, "),
-        ("naive-bayes", "classification", {"a": 1}, "'naive-bayes' has no parameter 'a': it takes none, remove it"),
+        (
+            "majority-class",
+            "classification",
+            {"a": 1},
+            "'majority-class' has no parameter 'a': it takes none, remove it",
+        ),
         ("hoeffding-tree", "classification", {"grace-perid": 9}, "no parameter 'grace-perid': did you mean 'grace_"),
         ("hoeffding-tree", "classification", {"zzz": 9}, "has no parameter 'zzz': use one of binary_splits, delta"),
         ("hoeffding-tree", "classification", {"grace_period": 0}, "'grace_period' of model 'hoeffding-tree' is 0: "),
