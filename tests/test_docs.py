@@ -339,7 +339,7 @@ BY_HAND = {
     "intervals": (1, EVALUATE),
     "rare-classes": (1, EVALUATE),
     "anomalies": (3, f"{TERMS} (2); {KEPT}"),
-    "auto": (3, f"{EVALUATE}; {KEPT} (2)"),
+    "auto": (4, f"{EVALUATE} (2); {KEPT} (2)"),
     "reasons": (1, KEPT),
     "recovery": (2, "a row for each campaign; the newest of each kind have files of their own"),
     "scale": (8, KEPT),
