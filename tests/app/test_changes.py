@@ -185,12 +185,12 @@ GOES_ON = [
     ({"challengers": {"nb": "naive-bayes"}}, [("challengers.most", DROPPED, "has learned is dropped")]),
     (
         {"challengers": {"nb": {**TREE, "grace_period": 11}, "most": "majority-class"}},
-        [("challengers.nb", RESTARTED, "was naive-bayes, is hoeffding-tree")],
+        [("challengers.nb", RESTARTED, "was naive-bayes (window None), is hoeffding-tree")],
     ),
     (
         {"champion": BAYES, "challengers": {"nb": TREE, "most": "majority-class"}},
         [
-            ("champion", CARRIED, "naive-bayes and goes on with state and metrics of challengers.nb"),
+            ("champion", CARRIED, "naive-bayes (window None) and goes on with state and metrics of challengers.nb"),
             ("challengers.nb", CARRIED, "goes on with state and metrics of champion"),
         ],
     ),

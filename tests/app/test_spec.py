@@ -65,7 +65,7 @@ def test_the_smallest_file_has_all_defaults() -> None:
     assert (s.metrics.every, s.metrics.window, s.metrics.fading) == (5.0, 1000, None)
     assert (s.predictions.challengers, s.predictions.probabilities) == (False, True)
     assert (s.codec.plain(), s.seed, s.classes, s.max_classes) == ("json", 0, None, 100)
-    assert s.models() == {"champion": ("naive-bayes", {})}
+    assert s.models() == {"champion": ("naive-bayes", {"window": None})}
 
 
 def test_labels_may_come_inside_the_feature_records() -> None:

@@ -206,7 +206,7 @@ def test_candidates():
     ("arguments", "message"),
     [
         (["--model", "naive-bayess"], "unknown model 'naive-bayess': did you mean 'naive-bayes'?"),
-        (["--model", "naive-bayes", "--set", "delta=1"], "model 'naive-bayes' has no parameter 'delta': remove it"),
+        (["--model", "naive-bayes", "--set", "delta=1"], "'naive-bayes' has no parameter 'delta': use one of window"),
         (
             ["--model", "naive-bayes", "--model", "hoeffding-tree", "--grid", "grace_periods=1"],
             "none of the models has a parameter 'grace_periods': did you mean 'grace_period'?",
