@@ -220,7 +220,7 @@ class Learning:
     def hold(self) -> bool:
         """Whether a step would not wait, for another partition or for the process that fits a model: then call `let_go`
         after it, in the same thread."""
-        return all(running.model.n_waits is None for running in self.roles.values())
+        return not self.lineup.may_wait
 
     def let_go(self) -> None:
         """After a step for which `hold` was true."""

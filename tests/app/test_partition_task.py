@@ -19,6 +19,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.inputs import Lost
 from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.partition.records.partition_group import EVERYTHING, RecordedOrder, RecordQueue
+from riparian.app.partition.shared.replica import Replica
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import build
@@ -686,9 +687,14 @@ TREE = {"model": "hoeffding-tree"}
 )
 def test_a_step_that_may_wait_for_a_fit_is_never_taken_on_the_event_loop(champion, challengers, holds):
     """A worker whose event loop waits sends no heartbeats, and loses its partitions."""
-    models = {"champion": champion, "challengers": challengers}
+    models, shared = {"champion": champion, "challengers": challengers}, {"partitions": 2, "learning": "shared"}
     spec = build({"name": "s", "task": "classification", "features": {"a": "numeric"}, **models}, "s")
-    assert PartitionLearner(spec).learning.hold() is holds
+    learning = PartitionLearner(spec).learning
+    assert learning.hold() is holds
+    replica = Replica(build({"name": "s", "task": "classification", "features": {"a": "numeric"}, **shared, **models}))
+    assert replica.hold()
+    replica.begin(PartitionLearner(replica._spec).learning.lineup)
+    assert replica.hold() is holds
 
 
 def test_a_partition_that_others_wait_for_in_vain_is_to_be_loaded_again_with_a_replica_of_its_own(spec, monkeypatch):

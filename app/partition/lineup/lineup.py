@@ -161,6 +161,11 @@ class Lineup:
         """Role -> its learner, the champion first."""
         return {name: role.learner_name for name, role in self.roles.items()}
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether to learn may be to wait, for the process that fits a model."""
+        return any(role.model.n_waits is not None for role in self.roles.values())
+
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
         for role in self.roles.values():

@@ -135,8 +135,9 @@ class Replica:
         self.lineup, self.fetch_offset, lineup.news = lineup, lineup.place, []
 
     def hold(self) -> bool:
-        """Have the lock, unless another thread has it: then call `let_go` as often, in the same thread."""
-        return self.lock.acquire(blocking=False)
+        """Have the lock, unless another thread has it, or whoever learns may wait for the process that fits a model:
+        then call `let_go` as often, in the same thread."""
+        return (self.lineup is None or not self.lineup.may_wait) and self.lock.acquire(blocking=False)
 
     def let_go(self) -> None:
         self.lock.release()
@@ -393,7 +394,7 @@ class FollowedLearning(SharedLearning):
 
     def hold(self) -> bool:
         """False also where another thread has the replica."""
-        return super().hold() and (self._replica is None or self._replica.hold())
+        return super().hold() if self._replica is None else self._replica.hold()
 
     def let_go(self) -> None:
         if self._replica is not None:
