@@ -9,6 +9,7 @@ import pytest
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.records import joint_decoding
+from riparian.app.partition.records.decoder import PartitionDecoder
 from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file.spec import Spec, build
@@ -107,3 +108,34 @@ def test_partitions_decode_together_what_each_would_for_itself(name: str, monkey
         assert one.digest() == other.digest()
     assert not streams.decoding._waiting
     assert set(calls) == ({True, False} if name in ("classes", "numbers") else set())
+
+
+@pytest.mark.parametrize("role", [FEATURES, LABELS])
+def test_an_error_of_one_partition_s_records_is_that_partition_s_alone(
+    role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams, read = Streams(build(STREAM, "s"), 7), getattr(PartitionDecoder, role)
+
+    def ends(self: PartitionDecoder, raw: RawBatch, *args: Any) -> Any:
+        found = read(self, raw, *args)
+        if b"3" in raw.keys:
+            raise MemoryError
+        return found
+
+    monkeypatch.setattr(PartitionDecoder, role, ends)
+    known = [one.decoder.known() for one in streams.workers[1]]
+    going = list[Any]()
+    for p, (learner, merge) in enumerate(zip(streams.workers[1], streams.merges[1], strict=True)):
+        for log in (FEATURES, LABELS):
+            value = json.dumps({"id": "1", "x": {"c": "new"}, "y": "new"}).encode()
+            merge.buffers[log].add(RawBatch([0], [1000], [str(p).encode()], [value]))
+        going.append(learner.stages(merge.release(EVERYTHING), streams.decoding))
+    assert not any(map(next, going))
+    assert [one.decoder.known() for one in streams.workers[1]] == known
+    for p, stages in enumerate(going):
+        if p == 3:
+            with pytest.raises(MemoryError):
+                list(stages)
+        else:
+            list(stages)
+            assert streams.workers[1][p].decoder.known() != known[p]
