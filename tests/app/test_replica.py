@@ -21,6 +21,8 @@ from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.shared import training_log
 from riparian.app.worker.shared.replica import ReplicaOfWorker
 from riparian.app.worker.shared.training_log import Feed
+from riparian.app.worker.task import turns
+from riparian.app.worker.task.turns import Brief
 from riparian.topics.names import CONTROL, FEATURES, LABELS, LEARNED
 from riparian.topics.records import RawBatch
 from riparian.topics.training_log import is_command
@@ -697,3 +699,48 @@ def test_what_a_worker_has_appended_is_taken_in_the_order_of_the_log_and_once() 
     assert taken.offsets.tolist() == list(range(7))
     assert list(taken.raw.values) == [b"own", b"read", b"own", b"own", b"read", b"read", b"read"]
     assert replica._appended == {}
+
+
+def test_what_the_replica_learns_on_the_event_loop_is_judged_by_instances_that_it_may_learn_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A record of another worker's backlog has thousands, one of a live stream has one; the rest of a backlog may be
+    behind a place that a partition needs first."""
+    spec, who, ways = stream(2), object(), list[str]()
+    replica = Replica(spec)
+    replica.begin(PartitionLearner(spec, 0).learning.lineup)  # type: ignore[arg-type]
+    monkeypatch.setattr(replica, "advance", lambda: replica._taken(min(replica._bounds.values(), default=None)))
+    monkeypatch.setattr(replica, "hold", lambda: ways.append("loop") or True)
+    monkeypatch.setattr(replica, "let_go", lambda: None)
+
+    async def in_thread(work: Any, *args: Any) -> Any:
+        ways.append("thread")
+        return work(*args)
+
+    one = SimpleNamespace(_replica=replica, _brief=Brief(), _worker=SimpleNamespace(in_thread=in_thread))
+
+    def come(*sizes: int) -> None:
+        at, n = replica.fetch_offset, len(sizes)
+        replica.add(RawBatch(list(range(at, at + n)), [0] * n, [None] * n, [b"x" * size for size in sizes]))
+
+    def learned() -> tuple[int, str]:
+        n, before = len(replica), replica.n_due
+        asyncio.run(ReplicaOfWorker._advance(one))  # type: ignore[arg-type]
+        assert replica.n_due == 0 or before == 0
+        return n - len(replica), ways.pop()
+
+    monkeypatch.setattr(turns, "busy_time", lambda: 0.0)
+    come(300)
+    assert learned() == (1, "thread")
+    come(300, 300)
+    assert learned() == (2, "loop")
+    come(500_000)
+    assert learned() == (1, "thread")
+    come(20, 500_000, 500_000)
+    replica.hold_back(who, 5)  # type: ignore[arg-type]
+    assert learned() == (1, "loop")
+    assert learned() == (0, "loop")
+    replica.leave(who)  # type: ignore[arg-type]
+    assert learned() == (2, "thread")
+    replica.add(RawBatch([7], [0], [None], [None]))
+    assert learned() == (1, "loop")

@@ -147,11 +147,21 @@ class Replica:
         with self.lock:
             if self.lineup is None:
                 return
-            until = min([*self._bounds.values(), *([] if until is None else [until])], default=None)
-            piece = self._taken(until)
+            piece = self._taken(self._end(until))
             if len(piece.offsets):
                 self.lineup.follow(piece)
                 self._pass_on(self.lineup)
+
+    def _end(self, until: int | None = None) -> int | None:
+        return min([*self._bounds.values(), *([] if until is None else [until])], default=None)
+
+    @property
+    def n_due(self) -> int:
+        """What `advance` learns now, in hundreds of bytes, about an instance each: a record has one or thousands."""
+        until, n_bytes = self._end(), 0
+        for raw in tuple(self._came):
+            n_bytes += sum([len(value or b"") for value in raw.values[: below(raw, until)]])
+        return -(-n_bytes // 100)
 
     def _pass_on(self, lineup: SharedLineup) -> None:
         self.stale = True
@@ -175,7 +185,7 @@ class Replica:
         found = list[RawBatch]()
         while self._came:
             raw = self._came.popleft()
-            n = len(raw.offsets) if until is None else int(np.searchsorted(np.asarray(raw.offsets, np.int64), until))
+            n = below(raw, until)
             if n:
                 found.append(raw.part(0, n))
             if n < len(raw.offsets):
@@ -246,6 +256,11 @@ class Replica:
     def news_of(self, learning: Learning) -> list[News]:
         """What has happened since a partition last took it."""
         return self._news[learning]
+
+
+def below(raw: RawBatch, until: int | None) -> int:
+    """How many records stand below an offset."""
+    return len(raw.offsets) if until is None else int(np.searchsorted(np.asarray(raw.offsets, np.int64), until))
 
 
 def concerns(one: News, follower: Learning) -> bool:

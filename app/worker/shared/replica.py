@@ -154,7 +154,7 @@ class ReplicaOfWorker:
 
     async def _advance(self) -> None:
         """Learn what has come: in another thread where that may take long, or a step has the replica there."""
-        await self._brief.run(len(self._replica), self._replica.advance, self._replica, self._worker)
+        await self._brief.run(self._replica.n_due, self._replica.advance, self._replica, self._worker)
 
     async def stop(self) -> None:
         await self._feed.stop()
