@@ -477,6 +477,7 @@ def test_a_replica_that_partitions_recover_behind_stops_where_one_of_them_joins(
     replica.hold_back(learners[0].learning, None)
     replica.advance()
     assert replica.place == len(world.log)
+    assert [one.is_own for one in (Led(world.spec).replica, replica)] == [True, False], "one partition has left"
 
 
 def test_a_partition_that_holds_something_else_at_its_place_does_not_join() -> None:
@@ -537,6 +538,7 @@ async def behind_one_each(assignment: Any, spec: Spec) -> tuple[list[ReplicaOfWo
     learners = [PartitionLearner(spec, p, FollowedLearning).learning for p in range(2)]
     for one, learner in zip(ones, learners, strict=True):
         learner.wait_for(one._replica)
+        assert not one._replica.is_own
         assert await one.join(learner)
         one.hold_back(learner, None)
     assignment.replicas += ones
@@ -636,16 +638,20 @@ class Endless:
         return {tp: [SimpleNamespace(offset=self.n - 1, timestamp=0, key=None, value=b"", headers=())]}
 
 
-@pytest.mark.parametrize(("seconds", "known", "new"), [(1e6, 1.0, False), (1e-9, 1e15, False), (1e6, 1e-15, True)])
+@pytest.mark.parametrize(
+    ("seconds", "known", "new", "all_own"),
+    [(1e6, 1.0, False, True), (1e-9, 1e15, False, True), (1e6, 1e-15, True, True), (1e6, 1e-15, False, False)],
+)
 def test_who_waits_for_the_log_ends_the_pause_between_two_fetches(
-    seconds: float, known: float, new: bool, monkeypatch: pytest.MonkeyPatch
+    seconds: float, known: float, new: bool, all_own: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is longer where all that came was known."""
+    """It is longer where all that came was known, and nobody else appends: what another worker has joined may stand
+    right behind it."""
     monkeypatch.setattr(training_log, "PAUSE_SECONDS", seconds)
     monkeypatch.setattr(training_log, "KNOWN", known)
 
     class Waiting:
-        fetch_offset = 0
+        fetch_offset, is_own = 0, all_own
 
         def add(self, _: object) -> None:
             self.fetch_offset += new

@@ -216,6 +216,11 @@ class Replica:
         return len(self._news)
 
     @property
+    def is_own(self) -> bool:
+        """Whether all partitions follow: then nobody else appends to the log."""
+        return len(self._news) == self._spec.partitions
+
+    @property
     def used(self) -> bool:
         """Whether a partition follows, or is to join."""
         return bool(self._news or self._bounds)

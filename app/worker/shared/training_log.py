@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 MOST_WAITING = 1000  # records in memory that the partition has not learned, beyond which no more are fetched
 PAUSE_SECONDS = 0.02  # between two fetches, where there is no backlog, and nobody waits for what comes
-KNOWN = 10  # pauses, where all that came was this worker's own, and known before the broker gave it back
+KNOWN = 10  # pauses, where nobody else appends, and all that came was known before the broker gave it back
 RETRY_SECONDS = 0.5
 # That what was joined may wait for more to be appended with it: each record costs all partitions. So those of a worker
 # together append about as many records a second, however many they are.
@@ -112,6 +112,8 @@ class Waiting(Protocol):
 
     @property
     def fetch_offset(self) -> int: ...
+    @property
+    def is_own(self) -> bool: ...  # whether nobody else appends to the log
     def __len__(self) -> int: ...
     def add(self, raw: RawBatch) -> object: ...
 
@@ -124,6 +126,8 @@ class Commands:
     next_command : int
         The offset of the first that the partition has not obeyed.
     """
+
+    is_own = False
 
     def __init__(self, next_command: int) -> None:
         self.fetch_offset = next_command
@@ -237,11 +241,11 @@ class Feed:
                 for records in found.values():
                     known = self._buffer.fetch_offset
                     self._buffer.add(RawBatch.of(records))
-                    pause = PAUSE_SECONDS * (KNOWN if self._buffer.fetch_offset == known else 1)
+                    own = self._buffer.is_own and self._buffer.fetch_offset == known
                     self._wake()
                     if len(records) < MOST_WAITING:  # each fetch costs, and what comes meanwhile comes together
                         with contextlib.suppress(TimeoutError):
-                            async with asyncio.timeout(pause):
+                            async with asyncio.timeout(PAUSE_SECONDS * (KNOWN if own else 1)):
                                 await self._hurry.wait()
                     self._hurry.clear()
         finally:
