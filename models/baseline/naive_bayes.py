@@ -26,7 +26,7 @@ from riparian.models.observers.gaussians import (
 from riparian.models.observers.likelihood import score_leaf, scratch_of
 
 LEFT = 0.9  # of all weights, once they are those of a window
-KEPT = 10.0  # weight of a class from which on it fades: a rare one is not forgotten
+KEPT = 10.0  # weight of what is known of a class's feature from which on it fades: a rare one is not forgotten
 
 
 class NaiveBayesState(NamedTuple):
@@ -52,8 +52,9 @@ class NaiveBayes(Learner):
     that is not positive teach nothing. Memory is bounded by the schema: 5 numbers a class and numeric feature, 1 + V a
     class and nominal feature of V values.
 
-    With `window` older labels fade: whenever all weigh that much, all but those of classes of a weight below 10 count
-    nine tenths from then on. Of a concept that changed about as many labels have to come.
+    With `window` older labels fade: whenever all weigh that much, they count nine tenths from then on. What they say
+    of a feature of a class stays where it weighs less than 10. Of a concept that changed about as many labels have to
+    come.
 
     References
     ----------
@@ -148,26 +149,21 @@ def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint, 
                 stats[0], cache.rows[0], fresh[0] == 1, known, layout, n_classes, slab, r, c, w[i], weights[0, c]
             ):
                 fresh[0] = 0
-            if window < np.inf and _fade(weights[0], stats[0], layout, window):
+            while window < np.inf and weights[0].sum() >= window:
+                _fade(weights[0], stats[0], layout)
                 fresh[0] = 0
 
 
 @kernel
-def _fade(weights, block, layout, window):
-    """Let what was learned count less where all weighs as much as the window; whether it does. Mutates weights and
-    block. O(d n_outputs)."""
-    k, total = len(weights), 0.0
+def _fade(weights, block, layout):
+    """Let what was learned count less. Mutates weights and block. O(d n_outputs)."""
+    k = len(weights)
     for c in range(k):
-        total += weights[c]
-    if total < window:
-        return False
-    for c in range(k):
-        if weights[c] < KEPT:
-            continue
         weights[c] *= LEFT
         for f in range(len(layout.n_values)):
             start, n_values = layout.offset[f] + np.uint64(c), layout.n_values[f]
+            if block[start] < KEPT:
+                continue
             for j in range(1 + n_values if n_values > 0 else 3):
                 if n_values > 0 or j != 1:  # the mean of numbers stays
                     block[start + np.uint64(j * k)] *= LEFT
-    return True

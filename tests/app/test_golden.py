@@ -94,7 +94,11 @@ def _counted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
             role: (
                 name,
                 ({"threads": 1} if name in SHARED_OUT else {})
-                | {key: value for key, value in parameters.items() if name != "naive-bayes" or key != "window"},
+                | {
+                    key: value
+                    for key, value in parameters.items()
+                    if (name, key, value) != ("naive-bayes", "window", None)
+                },
             )
             for role, (name, parameters) in found.meta["models"].items()
         }

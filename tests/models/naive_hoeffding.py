@@ -133,10 +133,12 @@ class NumericObserver:
         else:
             self.classes[c] = Gaussian(value, weight)
 
+    def weight(self, c):
+        return self.classes[c].n if c in self.classes else 0.0
+
     def fade(self, c, left):
-        if c in self.classes:
-            self.classes[c].n *= left
-            self.classes[c].m2 *= left
+        self.classes[c].n *= left
+        self.classes[c].m2 *= left
 
     def log_likelihood(self, value, c, n_known):
         """Of a histogram."""
@@ -188,6 +190,9 @@ class NominalObserver:
         of_value = self.values.setdefault(int(value), {})
         of_value[c] = of_value.get(c, 0.0) + weight
         self.classes[c] = self.classes.get(c, 0.0) + weight
+
+    def weight(self, c):
+        return self.classes.get(c, 0.0)
 
     def fade(self, c, left):
         for weights in (self.classes, *self.values.values()):
@@ -453,11 +458,11 @@ class NaiveBayesTwin:
             if self.n_values[f] and not missing(x[f]):
                 self.known[f].add(x[f])
             observer.add(x[f], int(y), w)
-        if sum(self.weights[c] for c in sorted(self.weights)) >= self.window:
+        while sum(self.weights[c] for c in sorted(self.weights)) >= self.window:
             for c in self.weights:
-                if self.weights[c] >= 10.0:
-                    self.weights[c] *= 0.9
-                    for observer in self.observers:
+                self.weights[c] *= 0.9
+                for observer in self.observers:
+                    if observer.weight(c) >= 10.0:
                         observer.fade(c, 0.9)
 
 

@@ -10,5 +10,5 @@ CASES = {
         Case(skip=("check_one_wrong_target",)),  # it moves the mean of all by its share
         Case({"fading": 0.9}),
     ],
-    "naive-bayes": [Case()],
+    "naive-bayes": [Case(), Case({"window": 60.0})],
 }
