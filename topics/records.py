@@ -462,10 +462,11 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
         over the window auroc, of the champion coverage where sets are asked for
     comparison : of a challenger, how many fewer mistakes it makes than the champion
     segments : of the champion, by the values of the features of `metrics.segments`
+    members : of a pool, each member's weight
 
     Where all partitions learn one model, the first partition's records are of all labels. Those of the others have
     counters, estimated, and of overall, window or fading what is of their own labels: n is 0, and there is no size,
-    comparison and classes.
+    comparison, classes and members.
     """
 
     stream: Name
@@ -488,6 +489,7 @@ class MetricsRecord(msgspec.Struct, omit_defaults=True):
     classes: dict[str, dict[str, float]] | None = None
     learned_offset: Count = 0
     segments: list[SegmentFigures] = []
+    members: Annotated[dict[Name, float], msgspec.Meta(max_length=64)] | None = None
 
 
 class Distance(msgspec.Struct, omit_defaults=True):

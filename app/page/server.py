@@ -268,7 +268,7 @@ class Page:
         start = self._number(request, "from", stop - 3_600_000, 0, stop - 1) or 0
         start = max(start, stop - DAYS * DAY_MS)
         n = self._number(request, "n", BUCKETS, 10, MOST_BUCKETS) or BUCKETS
-        found = view.history(start, stop, n, self._partition(request, view))
+        found = view.history(start, stop, n, self._partition(request, view), request.query.get("pool"))
         first = next(iter(found.values()), None)
         body = {
             "from": start, "to": stop,

@@ -59,6 +59,7 @@ def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any
     look : its colour.
     value, low, high : the objective, and its interval. beside : further figures. against : how it does beside the
     champion, as `app.comparisons` has it.
+    members : of a pool, the one that is believed most first.
     """
     rows = []
     partition = view.of_models(partition)
@@ -90,6 +91,7 @@ def models(view: StreamView, partition: int | None = None) -> list[dict[str, Any
                 if row is None
                 else dict(zip(("said", "sure"), against(view, row), strict=True)) | {"verdict": row.verdict},
                 "coverage": _coverage(records),
+                "members": _members(records),
                 "n": sum(record.n for record in records),
                 "nodes": sum(size.get("n_nodes", 0) for size in sizes),
                 "depth": max((size.get("depth", 0) for size in sizes), default=0),
@@ -138,6 +140,13 @@ def judged(view: StreamView, now: int, partition: int | None = None) -> dict[str
         "window": view.spec.metrics.window,
         "target": None if view.spec.decision is None else view.spec.decision.target,
     }
+
+
+def _members(records: Iterable[MetricsRecord]) -> list[str]:
+    weights: dict[str, float] = {}
+    for name, weight in (each for record in records for each in (record.members or {}).items()):
+        weights[name] = weights.get(name, 0.0) + weight
+    return sorted(weights, key=lambda name: -weights[name])
 
 
 def _coverage(records: Iterable[MetricsRecord]) -> dict[str, float]:

@@ -49,6 +49,17 @@ TOGETHER = {"in": "sum", "learned": "sum", "lag": "sum", "waiting": "sum", "p50"
 # Series of models: what a stream may be judged by, and their size.
 MODEL_SERIES = ("recall", "precision", "cost", "accuracy", "balanced_accuracy", "auroc", "mae", "nodes")
 COMPARED = "compared:"  # series of labels compared, for since when a challenger has been: not drawn
+BELIEVED = "believed"  # series of a pool's members: their weights
+
+
+def role_of(name: str) -> str:
+    """The model that a series is of; "" where it is of none."""
+    return [*name.split(":"), ""][1]
+
+
+def weights_of(record: MetricsRecord) -> dict[str, float]:
+    """Name of a series -> the weight of a pool's member."""
+    return {f"{BELIEVED}:{record.model}:{name}": weight for name, weight in (record.members or {}).items()}
 
 
 def latency(seconds: float | None) -> float | None:
@@ -161,8 +172,8 @@ class StreamView:
     ----------
     spec : Spec
     series : name of a series and partition -> Series. Names: "KEY:ROLE" for each of MODEL_SERIES that the stream may be
-        judged by, "compared:ROLE" (labels), "alert-rate:champion", "estimated:champion" (accuracy before labels come),
-        "estimate-error:champion" (of it), and those in TOGETHER.
+        judged by, "compared:ROLE" (labels), "believed:ROLE:MEMBER" (weights in a pool), "alert-rate:champion",
+        "estimated:champion" (accuracy before labels come), "estimate-error:champion" (of it), and those in TOGETHER.
     models : (role, partition) -> newest record.
     partitions : partition -> Seen.
     events : the oldest first.
@@ -286,11 +297,14 @@ class StreamView:
 
     def _forget(self, role: str) -> None:
         del self.others[role]
-        for name, partition in [key for key in self.series if key[0].partition(":")[2] == role]:
-            del self.series[name, partition]
-            self.forgotten.add(f"{partition}/{name}")
+        self._drop([key for key in self.series if role_of(key[0]) == role])
         for key in [key for key in self.models if key[0] == role]:
             del self.models[key]
+
+    def _drop(self, keys: Iterable[tuple[str, int]]) -> None:
+        for name, partition in keys:
+            del self.series[name, partition]
+            self.forgotten.add(f"{partition}/{name}")
 
     @cached_property
     def _declared(self) -> frozenset[str]:
@@ -310,9 +324,16 @@ class StreamView:
         if record.model == CHAMPION and record.estimated is not None:
             self._add(f"estimated:{CHAMPION}", record.partition, record.time, record.estimated.get("accuracy"))
             self._add(f"estimate-error:{CHAMPION}", record.partition, record.time, record.estimated.get("error"))
-        known = self.models.get(key)
+        known, weights = self.models.get(key), weights_of(record)
         if known is None or record.time >= known.time:
             self.models[key] = record
+            if known is None or weights_of(known).keys() != weights.keys():  # of members that are gone nothing is kept
+                of = f"{BELIEVED}:{record.model}:"
+                pool = [k for k in self.series if k[0].startswith(of) and k[1] == record.partition]
+                self._drop(k for k in pool if k[0] not in weights)
+        has = weights_of(self.models[key])
+        for name, weight in weights.items():
+            self._add(name, record.partition, record.time, weight if name in has else None)
         if record.model == CHAMPION and record.counters is not None:
             self._count_labels(record.partition, record.time, record.counters)
         if record.model == CHAMPION and known is not None and record.time > known.time:
@@ -501,13 +522,16 @@ class StreamView:
         roles = [f"{kind}:{role}" for kind in MODEL_SERIES for role in self.spec.models()]
         return [*(name for name in roles if name in found), *(name for name in found if name not in roles)]
 
-    def history(self, start: int, stop: int, n: int, partition: int | None = None) -> dict[str, SeriesSpan]:
-        """Name -> the series between two times (ms), of one partition or of all together."""
+    def history(
+        self, start: int, stop: int, n: int, partition: int | None = None, pool: str | None = None
+    ) -> dict[str, SeriesSpan]:
+        """Name -> the series between two times (ms), of one partition or of all together. pool : role of the one whose
+        members' weights are among them."""
         objective, hidden = self.objective.key, {*MODEL_SERIES, COMPARED[:-1]} - {"nodes"}
         found = {}
         for name in self.names():
             kind, colon, role = name.partition(":")
-            if kind in hidden and kind != objective:
+            if (kind in hidden and kind != objective) or (kind == BELIEVED and role_of(name) != pool):
                 continue
             series = self.over(name, start, stop, n, partition)
             if series is not None:
@@ -535,7 +559,7 @@ class StreamView:
 
     def over(self, name: str, start: int, stop: int, n: int, partition: int | None = None) -> SeriesSpan | None:
         """One series of `history`; None where there is none."""
-        if name.partition(":")[0] in MODEL_SERIES:
+        if name.partition(":")[0] in (*MODEL_SERIES, BELIEVED):
             partition = self.of_models(partition)
         partitions = range(self.spec.partitions) if partition is None else (partition,)
         several = [self.series[name, k] for k in partitions if (name, k) in self.series]
@@ -563,7 +587,7 @@ class StreamView:
         found: dict[tuple[str, int], TimeSeries] = {}
         for (key, tier), blocks in groupby(rows, lambda row: row[:2]):
             partition, _, name = key.partition("/")
-            role = name.partition(":")[2]
+            role = role_of(name)
             if int(partition) >= self.spec.partitions or (role and not self._knows(role)):
                 continue
             series = found.setdefault((name, int(partition)), TimeSeries())

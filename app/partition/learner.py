@@ -527,6 +527,7 @@ class PartitionLearner:
             learned_offset=self.learning.learned_place,
             scored_until=self.pending.scored_until,
             segments=self.segments.figures(),
+            members={name: getattr(role.model, "weights", {}) for name, role in roles.items()},
         )
 
     def reported(self) -> Figures:
@@ -535,7 +536,7 @@ class PartitionLearner:
         if self.learning.reports_models:
             return found
         overall, recent = ({role: _own(of) for role, of in one.items()} for one in (found.overall, found.recent))
-        return found._replace(overall=overall, recent=recent, sizes={}, compared={}, by_class={})
+        return found._replace(overall=overall, recent=recent, sizes={}, compared={}, by_class={}, members={})
 
     def _by_class(self, name: str, metrics: Prequential) -> dict[str, dict[str, float]]:
         found, texts = metrics.recent_by_class(), LABELS_OF_ANOMALIES

@@ -156,6 +156,7 @@ class Figures(NamedTuple):
         MOST_CLASSES known
     compared : role of a challenger -> how it does beside the champion (`Comparing.figures`)
     segments : of the champion, by the values of the features of `metrics.segments`, from this partition's labels
+    members : role of a pool -> each member's weight
     """
 
     offset: int
@@ -178,6 +179,7 @@ class Figures(NamedTuple):
     learned_offset: int = 0
     scored_until: int | None = None
     segments: Sequence[SegmentFigures] = ()
+    members: Mapping[str, dict[str, float]] = {}
 
 
 def stacked(parts: Sequence[Floats], nothing: float = 0.0) -> Floats:

@@ -237,6 +237,7 @@ class OpinionPool(Learner):
         votes = [np.full((1, k), np.nan) for _ in self._members]  # as a worker keeps them
         program = Program(ops, np.zeros(2, np.int32), np.array([np.nan, 0.0]), np.ones(2))
         twin.run_with(program, np.zeros((1, self.schema.n_features)), np.zeros((1, k)), votes)
+        assert twin.weights  # as a worker tells them
 
     # The contract
 

@@ -30,6 +30,7 @@ from riparian.app.worker.exposition.scrape import registry
 from riparian.app.worker.exposition.web import health, health_of, ready, scraped_page
 from riparian.app.worker.shared.model_lag import ModelLag
 from riparian.models.evaluation.prequential import Prequential
+from riparian.models.opinion_pool.opinion_pool import OpinionPool
 from riparian.topics import reports
 from riparian.topics.names import FEATURES, INPUTS, LABELS
 from riparian.topics.records import Place, RawBatch, SegmentFigures
@@ -256,6 +257,17 @@ def test_of_a_model_for_all_partitions_each_tells_what_is_its_own() -> None:
     whole = runners[1].learner.figures()
     assert "n" in whole.overall["champion"]
     assert runners[1].figures.estimated == whole.estimated
+
+
+def test_of_a_pool_each_member_s_weight_is_told() -> None:
+    pool = STREAM.format(task="classification").replace(
+        "champion: {model: last-label}", "champion: {model: opinion-pool}"
+    )
+    runner = PartitionTask(loads(pool))
+    runner.work([(str(i), i, "XY"[i % 2]) for i in range(8)])
+    model = runner.learner.roles["champion"].model
+    assert isinstance(model, OpinionPool)
+    assert runner.figures.members == {"champion": model.weights, "second": {}}
 
 
 def test_of_many_classes_the_first_twenty_have_figures() -> None:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -438,6 +439,38 @@ def test_a_model_that_is_gone_gives_its_colour_back():
         mine = {row["name"]: row["look"] for row in summary.models(view)}
         assert len(set(mine.values())) == min(len(mine), summary.LOOKS)
         assert view.looks.keys() <= {*mine, "second", "champion", "last-label"}
+
+
+def test_of_a_pool_the_weights_of_the_members_that_it_has_are_kept_over_time():
+    def told(time, partition=0, **members):
+        record = msgspec.json.decode(model("champion", partition, time, accuracy=0.8), type=MetricsRecord)
+        view.take_report(reports.write(msgspec.structs.replace(record, members=members or None)))
+
+    def lines(pool, partition=None):
+        found = view.history(NOW - 600_000, NOW + 1, 300, partition, pool)
+        return {
+            name: [*each.mean[~np.isnan(each.mean)].tolist()] for name, each in found.items() if ":champion:" in name
+        }
+
+    view = view_of()
+    told(NOW - 20_000, tree=0.75, bayes=0.25)
+    told(NOW - 10_000, tree=0.25, bayes=0.5, last=0.0)  # `last` is new
+    told(NOW - 30_000, tree=1.0, gone=0.5)  # of the days before, read later
+    assert lines(None) == lines("second") == {}
+    found = {"believed:champion:tree": [1.0, 0.75, 0.25], "believed:champion:bayes": [0.25, 0.5]}
+    assert lines("champion") == found | {"believed:champion:last": [0.0]}
+    assert summary.models(view)[0]["members"] == ["bayes", "tree", "last"]
+    other = view_of()
+    other.restore(tuple(rest) for _, *rest in view.dirty())
+    assert other.series.keys() == view.series.keys()
+    told(NOW, 1, tree=1.0, bayes=0.0)
+    assert lines("champion", 1) == {"believed:champion:tree": [1.0], "believed:champion:bayes": [0.0]}
+    told(NOW)  # another model was promoted
+    assert lines("champion", 0) == {}
+    assert view.forgotten == {f"0/believed:champion:{name}" for name in ("tree", "bayes", "last")}
+    many = b",".join(b'"m%d":0.1' % i for i in range(65))
+    view.take_report(model("champion", time=NOW + 1)[:-1] + b',"members":{%s}}' % many)
+    assert view.left_out == {("metrics", "unreadable"): 1}
 
 
 def test_what_is_of_another_stream_partition_or_model_or_of_tomorrow_is_counted():

@@ -256,6 +256,34 @@ def test_a_line_is_switched_off_and_a_drag_zooms(browser: Any, tmp_path: Path) -
         look.context.close()
 
 
+def test_whom_a_pool_believes_is_drawn_over_time(browser: Any, tmp_path: Path) -> None:
+    names = [*"abcdefghijklm"]  # one more than has room
+    with shown(tmp_path, ["plain"]) as (url, watch):
+        last, now = watch.views[0].models["nb", 0], now_ms()
+        for i in reversed(range(60)):  # the newest says who is a member
+            share = {name: round((k + 1) * (i if k % 2 else 60 - i) / 2000, 4) for k, name in enumerate(names)}
+            watch.tell(reports.write(msgspec.structs.replace(last, time=now + 10_000 * (i - 59), members=share)))
+        look = Look(browser, url)
+        page = look.open("plain", "models&model=nb")
+        chart = page.locator(".chart", has_text="Whom it believes, over time")
+        for width in look.everywhere():
+            look.until_said("the first 12 of 13", "main")
+            page.wait_for_function(
+                "() => [...document.querySelectorAll('.entry')].some((each) => each.textContent === 'l35.4 %')"
+            )
+            drawn = chart.locator(".entry .key").evaluate_all("(all) => all.map((each) => each.outerHTML)")
+            assert len(drawn) == 12
+            chart.locator("button", has_text="l35.4 %").click()
+            chart.locator("button", has_text="loff").click()
+            chart.scroll_into_view_if_needed()
+            if folder := os.environ.get("PAGE_PICTURES"):
+                page.screenshot(path=Path(folder) / f"pool-{width}.png", full_page=True)
+        page.get_by_label("Model", exact=True).select_option("champion")
+        chart.wait_for(state="detached")  # it is no pool
+        assert all("409" in one for one in look.wrong), look.wrong  # there is no Kafka to read a model from
+        look.context.close()
+
+
 def test_steering_offers_what_would_change_something(browser: Any, tmp_path: Path) -> None:
     with shown(tmp_path, ["proposed"], actions=True) as (url, watch):
         look = Look(browser, url, viewport={"width": 1280, "height": 900})

@@ -103,9 +103,9 @@ export function pieces(said, now) {
   return said.map((piece) => ("since" in piece ? h("strong", {}, moment(piece.since, now)) : document.createTextNode(piece.text)));
 }
 
-// Colour and dashes of a model, by the number that the server gives its name.
+// Colour and dashes of a model, by the number that the server gives its name; of more than eight by both.
 const DASHES = [[], [10, 3], [6, 3], [14, 3, 3, 3], [4, 2], [18, 3], [8, 2, 2, 2], [3, 2]];
-export const style = (look) => ({ colour: `--m${look}`, dash: DASHES[look] });
+export const style = (look) => ({ colour: `--m${look % 8}`, dash: DASHES[(look + Math.floor(look / 8)) % 8] });
 
 export function modelKey(look) {
   const key = h("span", { class: "key" }), { colour: name, dash: dashes } = style(look);

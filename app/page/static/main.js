@@ -260,7 +260,7 @@ const app = {
     const page = this.page;
     const to = this.to ?? Date.now();
     const ask = (from) => {
-      const query = `from=${Math.round(from)}&to=${Math.round(to)}&partition=${this.partition ?? ""}`;
+      const query = `from=${Math.round(from)}&to=${Math.round(to)}&partition=${this.partition ?? ""}${this.tab === "models" ? `&pool=${encodeURIComponent(this.model)}` : ""}`;
       return Promise.all([this.get(`/history?${query}&n=${BUCKETS}`), this.get(`/events?${query}`)]);
     };
     const from = this.from ?? Math.max(to - rangeOf(this.range), this.first ?? 0);

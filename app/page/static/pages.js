@@ -10,6 +10,7 @@ import { SIGNS, ago, bytes, change, count, dash, h, modelKey, moment, number, pe
 
 const DRIFTS = ["drift", "reset", "replace-started"];
 const AGAIN = ["improvement", "warning"], AGAIN_MS = 60_000, TEXT = 7; // pixels of a letter
+const MOST_MEMBERS = 12;
 
 // What one detector says again and again of the same becomes one line.
 export function together(events) {
@@ -113,6 +114,15 @@ export function charts(app, shared, kinds) {
   };
   const there = kinds.filter((kind) => kind !== "alerts" || tiles.alert_rate !== null);
   return there.map((kind) => made[kind]().element);
+}
+
+// Who is believed in a pool, over time: a member has its colour by its place among their names. Of another model nothing.
+function believed(app, shared) {
+  const { members = [] } = app.status.models.find((model) => model.role === app.model) ?? {}, names = members.toSorted();
+  if (!members.length) return null;
+  const lines = members.slice(0, MOST_MEMBERS).map((name) => ({ name: `believed:${app.model}:${name}`, label: name, ...style(names.indexOf(name)) }));
+  const unit = [names.length > MOST_MEMBERS ? `the first ${MOST_MEMBERS} of ${names.length}` : "", app.partition === null && !app.status.steered.shared ? "mean of all partitions" : ""].filter(Boolean).join(", ");
+  return new Chart(shared, { title: "Whom it believes, over time", unit, zero: true, height: 150, format: share, lines }).element;
 }
 
 const multiples = (...elements) => h("div", { class: "multiples" }, elements);
@@ -293,7 +303,7 @@ export function models(app) {
   const role = h("select", { "aria-label": "Model", onchange: () => app.go({ model: role.value }) });
   role.append(...app.status.models.map((model) => h("option", { value: model.role, selected: model.role === app.model }, model.role)));
   const partition = app.partition ?? 0;
-  const whole = card("What it has learned", null, body);
+  const whole = card("What it has learned", null, believed(app, shared), body);
   whole.querySelector(".head").append(note, h("span", { class: "choice" }), role);
   const buttons = whole.querySelector(".choice");
   load(0);

@@ -192,6 +192,7 @@ class Reporter:
                 estimated=figures.estimated.get(role) or None,
                 classes=figures.by_class.get(role) or None,
                 segments=list(figures.segments) if role == CHAMPION else [],
+                members={name: round(weight, 4) for name, weight in figures.members.get(role, {}).items()} or None,
             )
             await self._outputs.send_one(spec.topics.metrics, None, reports.write(record))
         await self._send_state_of_partition((figures.offset, figures.label_offset))
