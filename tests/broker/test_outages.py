@@ -62,7 +62,7 @@ def relayed(to: list[int]) -> Iterator[str]:
 
 
 def test_a_broker_that_is_late_goes_and_comes_back_elsewhere_costs_nothing(waiting_broker, tmp_path, topic_name):
-    """One worker waits for it, sees it stopped in order while records are on their way, and then killed; it comes back
+    """One worker waits for it, sees it killed while records are on their way, and then stopped in order; it comes back
     at another address, where the bootstrap servers find it."""
     s = Stream(f"127.0.0.1:{waiting_broker.port}", tmp_path, topic_name, topics_made=False)
     n = 500  # few: the next test fills the largest file of all
@@ -76,12 +76,12 @@ def test_a_broker_that_is_late_goes_and_comes_back_elsewhere_costs_nothing(waiti
         assert "ERROR" not in worker.output  # a broker that is new has no coordinator of groups at first
         with s.giving(rows, n, 2 * n, pause=0.05, chunk=100):
             s.predicted(n + 100, worker)
-            waiting_broker.stop()
+            waiting_broker.kill()
             time.sleep(AWAY)
             assert worker.process.poll() is None, worker.output[-3000:]
             waiting_broker.start()
         s.reach(2 * n, worker=worker)
-        waiting_broker.kill()
+        waiting_broker.stop()
         time.sleep(AWAY)
         assert worker.process.poll() is None, worker.output[-3000:]
         with LocalBroker(waiting_broker.data_dir, port=free_port(), properties=PROPERTIES) as second:
