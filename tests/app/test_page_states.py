@@ -321,18 +321,20 @@ def test_steering_offers_what_would_change_something(browser: Any, tmp_path: Pat
         page.get_by_role("link", name="Overview").click()
         look.until_drawn()
 
+        came = dict[str, Any]()
+        page.on("download", lambda one: came.update({one.suggested_filename: one}))
+
         def saved(name: str) -> Path:
-            """A click may come while the chart is drawn anew."""
-            came: list[Any] = []
-            page.once("download", lambda one: came.extend([one]))
+            """A click may come while the chart is drawn anew, and its file after the next click."""
+            file = f"riparian.{name.lower()}"
 
             def asked() -> bool:
                 page.get_by_role("button", name=name).click()
                 page.wait_for_timeout(1000)
-                return bool(came)
+                return file in came
 
             until(asked)
-            return Path(came[0].path())
+            return Path(came[file].path())
 
         lines = saved("CSV").read_text().splitlines()
         assert lines[0].startswith("time,objective:")
