@@ -183,6 +183,7 @@ def test_a_stream_in_each_state_has_its_sentence_and_first_figure(gallery: tuple
     PAGE_PICTURES=FOLDER a picture of each is written."""
     folder, world, (watch, look) = os.environ.get("PAGE_PICTURES"), WORLDS[state], gallery
     now = now_ms()
+    look.wrong.clear()  # of the state before
     world.tell(next(view for view in watch.views if view.spec.name == state), now)
     watch.away_since = now if world.away else None
     watch.version += 1
