@@ -80,7 +80,7 @@ release: setup
 unexport PYTHONDONTWRITEBYTECODE
 
 # A file is one process's, in order. More processes than cores: tests on a broker wait more than they compute, and of the
-# others as many run at a time as there are cores.
+# others as many run at a time as there are cores, or one more.
 PYTEST_PROCESSES ?= 8
 
 test: setup

@@ -3,7 +3,7 @@
 The run's process imports and collects everything, once. Each file of tests runs in a fork of it, N at a time, whose
 memory is given back at the file's end: numba takes hundreds of megabytes to compile a family's kernels. Tests on a
 broker mostly wait: of the other files no more run at a time than there are cores, so that neither kind is left when the
-other one is done. Without the option tests run where they are, for a debugger. `--costs N` lists the N files and the N
+other one is done, and then one more. Without the option tests run where they are, for a debugger. `--costs N` lists the N files and the N
 tests that took most CPU, in their own process (with all that it waited for) and in those of the fork server that they
 asked for.
 """
@@ -61,12 +61,15 @@ class File:
         return status
 
 
-def following(files: list[list[pytest.Item]], n_computing: int, n_cores: int) -> list[pytest.Item]:
+def following(files: list[list[pytest.Item]], n_computing: int, n_cores: int) -> list[pytest.Item] | None:
     """Take the file that runs next off those that are left: of those that wait for a broker, where as many as there are
-    cores compute already, and of the others, where not; of any, where none of them is left."""
+    cores compute already, and of the others, where not; of any, where none of these is left. None where that would
+    compute beside more than there are cores: one of them has to end."""
     waits = n_computing >= n_cores
-    at = next((i for i, items in enumerate(files) if need_broker(items) == waits), 0)
-    return files.pop(at)
+    at = next((i for i, items in enumerate(files) if need_broker(items) == waits), None)
+    if at is None and n_computing > n_cores:
+        return None
+    return files.pop(at or 0)
 
 
 def need_broker(items: Iterable[pytest.Item]) -> bool:
@@ -137,7 +140,10 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         while files or running:
             while files and len(running) < n:
                 n_computing = sum(not file.waits for file in running.values())
-                file = File(following(files, n_computing, n_cores))
+                items = following(files, n_computing, n_cores)
+                if items is None:
+                    break
+                file = File(items)
                 running[file.reports] = file
             for ready in connection.wait(list(running)):
                 rest = _take(running[ready])

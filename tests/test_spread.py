@@ -76,12 +76,17 @@ def file(request):
 
 
 def test_as_many_files_compute_as_there_are_cores_and_the_others_wait(file):
-    left = [file("w1", "broker"), file("w2", "broker"), file("c1"), file("c2"), file("c3")]
+    left = [file("w1", "broker"), file("w2", "broker"), file("c1"), file("c2"), file("c3"), file("c4")]
 
     def taken(n_computing):
-        return following(left, n_computing, 2)[0].name
+        items = following(left, n_computing, 2)
+        return items and items[0].name
 
     assert [taken(0), taken(1), taken(2), taken(2), taken(2)] == ["c1", "c2", "w1", "w2", "c3"]
+    assert taken(3) is None  # nothing is left that waits: no further one computes
+    assert taken(2) == "c4"
+    left = [file("w3", "broker")]
+    assert taken(0) == "w3"
     assert not left
 
 
