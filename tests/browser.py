@@ -78,11 +78,15 @@ class Look:
         for again in (True, False):
             width = self.page.viewport_size["width"]
             yield width
-            assert self.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+            self.until_it_fits()
             assert not self.accessible(), (width, self.accessible())
             if again:
                 self.page.set_viewport_size({"width": WIDE + PHONE - width, "height": HEIGHT})
                 self.page.locator("#theme").click()
+
+    def until_it_fits(self) -> None:
+        """Until nothing is wider than the window, which charts learn a frame after its width has changed."""
+        self.page.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth")
 
     def until_drawn(self) -> None:
         """Until the first chart has its lines."""

@@ -228,11 +228,15 @@ def test_what_makes_a_page_ready_is_little_and_an_update_makes_no_chart_anew(bro
         look.context.close()
 
 
-def test_a_line_is_switched_off_and_a_drag_zooms(browser: Any, tmp_path: Path) -> None:
+def test_marks_follow_the_width_a_line_is_switched_off_and_a_drag_zooms(browser: Any, tmp_path: Path) -> None:
     with shown(tmp_path, ["recovering", "worker-gone"]) as (url, _):
         look = Look(browser, url, viewport={"width": 1400, "height": 900})
         page = look.open("recovering", "overview")
         look.until_drawn()
+        page.locator(".marks button").last.wait_for()
+        for width in (390, 1400):
+            page.set_viewport_size({"width": width, "height": 900})
+            look.until_it_fits()
         line = page.locator(".legend button", has_text="tree").first
         line.click()
         assert line.get_attribute("aria-pressed") == "false"

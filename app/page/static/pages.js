@@ -83,6 +83,7 @@ export function signs(app, shared, task) {
     }));
   };
   shared.charts.push({ draw: place });
+  new ResizeObserver(place).observe(strip);
   return strip;
 }
 
