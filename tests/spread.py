@@ -3,9 +3,9 @@
 The run's process imports and collects everything, once. Each file of tests runs in a fork of it, N at a time, whose
 memory is given back at the file's end: numba takes hundreds of megabytes to compile a family's kernels. Tests on a
 broker mostly wait: of the other files no more run at a time than there are cores, so that neither kind is left when the
-other one is done, and then one more. Without the option tests run where they are, for a debugger. `--costs N` lists the N files and the N
-tests that took most CPU, in their own process (with all that it waited for) and in those of the fork server that they
-asked for.
+other one is done, and then one more. Without the option tests run where they are, for a debugger. `--costs N` lists the
+N files and the N tests that took most CPU, in their own process (with all that it waited for) and in those of the fork
+server that they asked for.
 """
 
 import contextlib
