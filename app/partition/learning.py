@@ -225,6 +225,9 @@ class Learning:
     def let_go(self) -> None:
         """After a step for which `hold` was true."""
 
+    def takes(self, n: int) -> None:
+        """A step of so many records begins, each of which may join an instance; below 0: it has ended."""
+
     def wait_for(self, replica: Any) -> None:
         """Right after it was restored: models that others of the worker have, too, are given up for a replica of
         them."""

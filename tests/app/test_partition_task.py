@@ -2,9 +2,11 @@
 
 import asyncio
 import itertools
+import json
 import time
 import types
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -19,7 +21,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.inputs import Lost
 from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.partition.records.partition_group import EVERYTHING, RecordedOrder, RecordQueue
-from riparian.app.partition.shared.replica import Replica
+from riparian.app.partition.shared.replica import FollowedLearning, Replica
 from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import build
@@ -51,14 +53,19 @@ def spec():
 
 
 def runner_of(
-    spec, sent: UncommittedOutputs | None = None, lost: dict[str, Lost] | None = None, **positions: int
+    spec,
+    sent: UncommittedOutputs | None = None,
+    lost: dict[str, Lost] | None = None,
+    learner: PartitionLearner | None = None,
+    **positions: int,
 ) -> PartitionTask:
     inputs = types.SimpleNamespace(spec=spec, copying=0.0, end_offset=lambda _: None)
     fetches = types.SimpleNamespace(ask=lambda: None)
     host = types.SimpleNamespace(spec=spec, registry=None, inputs=inputs, states={}, tasks={}, fetches=fetches)
     host.decoding = JointDecoding()
     inputs.ends_beside = lambda _, role, seen: {one: end for one, end in seen.items() if one != role}
-    learner, outputs = PartitionLearner(spec), types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
+    learner = learner or PartitionLearner(spec)
+    outputs = types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
 
     async def make() -> PartitionTask:
         encoder = checkpoint.Encoder("s", 0)
@@ -661,7 +668,7 @@ def test_a_step_is_not_brief_while_its_thread_waits_for_others(spec, on_the_loop
     shared, runner = waiting_step(monkeypatch), runner_of(spec)
     runner.host.in_thread = asyncio.to_thread
     runner.learner = types.SimpleNamespace(
-        learning=types.SimpleNamespace(hold=lambda: on_the_loop, let_go=lambda: None),
+        learning=types.SimpleNamespace(hold=lambda: on_the_loop, let_go=lambda: None, takes=lambda n: None),
         stages=lambda *_: (shared() for _ in range(2)),
         step=lambda release: shared(),
     )
@@ -813,6 +820,53 @@ def test_in_a_backlog_partitions_that_learn_one_model_go_in_the_order_of_their_r
     second.add(tp, Fetched(batch(10, 10, time=2000), epoch=2))
     assert not first._waits_for_others()
     assert second._waits_for_others()
+
+
+@pytest.mark.parametrize("on_the_loop", [True, False])
+@pytest.mark.parametrize(("learning", "most"), [({"max_behind": 30}, 30), ("shared", 8)])
+def test_what_partitions_of_a_round_release_is_counted_before_it_is_joined(learning, most, on_the_loop):
+    """All of them release before any has joined. Without a bound each waits for what those before it join."""
+    model = {"task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}
+    spec = build({"name": "s", **model, "partitions": 16, "learning": learning}, "s")
+    replica, runners, fails = Replica(spec), [], False
+    for p in range(16):
+        learner = PartitionLearner(spec, p, FollowedLearning)
+        learner.learning.wait_for(replica)
+        assert learner.learning.join()
+        runners.append(runner := runner_of(spec, learner=learner))
+        runner.replica, runner._brief.most = types.SimpleNamespace(hurry=lambda: None), 512 if on_the_loop else 0
+        runner.host.in_thread, runner._releases.next = asyncio.to_thread, partial(runner.merge.release, EVERYTHING)
+        runner.made_of = lambda outcome: (outcome, [], [], [])
+        for role, rest in (("features", {"x": {"a": 1}}), ("labels", {"y": "q"})):
+            values = [json.dumps({"id": str(i), **rest}).encode() for i in range(40)]
+            runner.buffers[role].add(RawBatch(list(range(40)), list(range(1000, 1040)), [None] * 40, values))
+
+    async def turn(runner: PartitionTask) -> None:
+        release = runner.release()
+        if release.n:
+            assert replica.in_step <= most
+            if fails:
+                del release.pieces["features"]
+            await runner.step(release)
+
+    async def round_of_all() -> int:
+        before = [len(one.buffers["features"]) for one in runners]
+        left = eagerly(*map(turn, runners))
+        found = await asyncio.gather(*(one for one in left if isinstance(one, asyncio.Task)), return_exceptions=True)
+        assert any(isinstance(one, Exception) for one in [*left, *found]) is fails
+        assert replica.in_step == 0
+        return sum(len(one.buffers["features"]) < n for one, n in zip(runners, before, strict=True))
+
+    assert asyncio.run(round_of_all()) == 1
+    assert 0 < replica.behind <= most
+    if learning == "shared":
+        assert asyncio.run(round_of_all()) == 0  # until the models have learned
+    replica.lineup.numbers |= {p: one.learner.learning.joined for p, one in enumerate(runners)}
+    replica.stale = True
+    assert asyncio.run(round_of_all()) == 1
+    replica.lineup.numbers |= {p: one.learner.learning.joined for p, one in enumerate(runners)}
+    replica.stale = fails = True
+    assert asyncio.run(round_of_all())  # a step that failed joins nothing
 
 
 def test_predictions_that_wait_for_the_models_have_others_append_what_they_joined(spec):

@@ -77,6 +77,9 @@ class Replica:
         looks at it holds the lock.
     stale : bool
         Whether something has been joined or learned since somebody asked for `behind`.
+    in_step : int
+        Records of steps that have begun and not ended: each may join an instance that is not in `behind` yet. Only the
+        event loop changes it.
     apart : Replica, optional
         One that has been found to hold something else: nobody moves to it.
     """
@@ -86,7 +89,7 @@ class Replica:
         self.lineup: SharedLineup | None = None
         self.fetch_offset = 0
         self.common: dict[str, Any] = {}
-        self.stale, self._behind = True, 0
+        self.stale, self._behind, self.in_step = True, 0, 0
         self.apart: Replica | None = None
         self._alike: Replica | None = None  # holds the same wherever both stand
         self._spec = spec
@@ -406,11 +409,15 @@ class FollowedLearning(SharedLearning):
 
     @property
     def behind_all(self) -> int:  # type: ignore[override]
-        return self.behind if self._replica is None else self._replica.behind
+        return self.behind if self._replica is None else self._replica.behind + self._replica.in_step
 
     @property
     def n_beside(self) -> int:  # type: ignore[override]
         return 1 if self._replica is None else self._replica.n_followers
+
+    def takes(self, n: int) -> None:
+        if self._replica is not None:
+            self._replica.in_step += n
 
     def hold(self) -> bool:
         """False also where another thread has the replica."""

@@ -495,7 +495,7 @@ class SharedLearning(Learning):
 
     @property
     def behind_all(self) -> int:
-        """As `behind`, of all partitions of the worker."""
+        """As `behind`, of all partitions of the worker, with all that their steps in hand may join."""
         return self.behind
 
     @property

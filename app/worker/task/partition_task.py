@@ -467,14 +467,18 @@ class PartitionTask(Turns):
 
     async def step(self, release: Release) -> Step:
         """Decode, join, predict, learn and encode: in memory. In another thread, where that may take long."""
-        n = release.n
-        if n <= self._brief.most and self.learner.learning.hold():
-            try:
-                step, busy = await self._in_stages(release)
-            finally:
-                self.learner.learning.let_go()
-        else:
-            step, busy = await self.host.in_thread(self._timed, release)
+        n, learning = release.n, self.learner.learning
+        learning.takes(n)
+        try:
+            if n <= self._brief.most and learning.hold():
+                try:
+                    step, busy = await self._in_stages(release)
+                finally:
+                    learning.let_go()
+            else:
+                step, busy = await self.host.in_thread(self._timed, release)
+        finally:
+            learning.takes(-n)
         self._brief.judge(n, busy)
         return step
 
