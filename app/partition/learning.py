@@ -241,8 +241,9 @@ class Learning:
         the events of drift on the way there; None where it stays as it is."""
         raise NotImplementedError
 
-    def lags(self, n_waiting: int) -> bool:
-        """Whether predictions wait until the models have learned more. n_waiting : features that are there."""
+    def lags(self, n_waiting: int, n_records: int) -> bool:
+        """Whether predictions wait until the models have learned more. n_waiting : features that are there. n_records :
+        what is there of all logs."""
         return False
 
     @property

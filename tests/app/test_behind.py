@@ -85,10 +85,15 @@ def test_no_prediction_of_a_backlog_lacks_more_than_the_bound(learning: Any, mos
 def test_what_was_predicted_before_does_not_wait() -> None:
     learner = PartitionLearner(stream({"max_behind": 30}), 0)
     merge, behind = PartitionGroup(learner.buffers()), ModelLag(learner.learning)
-    learner.pending.counts["joined"] = 11
+    learner.pending.counts["joined"] = 30
     assert not behind.holds_back(merge)  # nothing waits
     assert merge.limit == 10
     merge.buffers[FEATURES].add(RawBatch([0], [1], [None], [b"{}"]))
+    assert behind.holds_back(merge)
+    learner.pending.counts["joined"] = 29
+    assert not behind.holds_back(merge)  # a step takes no more than is there
+    merge.buffers[FEATURES].add(RawBatch(list(range(1, 50)), [1] * 49, [None] * 49, [b"{}"] * 49))
+    learner.pending.counts["joined"] = 11
     assert behind.holds_back(merge)
     learner.pending.counts["joined"] = 10
     assert not behind.holds_back(merge)

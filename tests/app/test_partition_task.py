@@ -745,7 +745,7 @@ def test_a_partition_that_may_not_step_takes_no_turn_before_the_replica_has_lear
         runner.learner.learning.joins = True
         runner.reporter.due = runner.checkpoints.due = 0.0
     else:
-        runner.shared.behind._learning = types.SimpleNamespace(most_at_once=10, copies=1, lags=lambda n: True)
+        runner.shared.behind._learning = types.SimpleNamespace(most_at_once=10, copies=1, lags=lambda *_: True)
         runner._releases.due = 0.0
         runner.buffers["features"].add(batch(0, 1))
     runner.checkpoints.dirty = waits_to == "join"
@@ -873,7 +873,7 @@ def test_predictions_that_wait_for_the_models_have_others_append_what_they_joine
     one, other = runner_of(spec), runner_of(spec)
     one.host.tasks, hurried = {0: one, 1: other}, []
     one.replica = types.SimpleNamespace(hurry=lambda: hurried.append(True))
-    one.shared.behind._learning = types.SimpleNamespace(most_at_once=10, copies=1, lags=lambda n: n > 0)
+    one.shared.behind._learning = types.SimpleNamespace(most_at_once=10, copies=1, lags=lambda n, _: n > 0)
     one.add(FEATURES, Fetched(batch(0, 10), epoch=2))
     other.shared._joined, other.shared._due = [object()], 1e9
     one.awake = other.awake = False

@@ -484,11 +484,11 @@ class SharedLearning(Learning):
         span = max(USUAL_SPAN, min(MOST_SPAN, known // LONG_SHARE))
         return max(LEAST_STEP, min(span * self.n_beside // self._n_partitions, known // SHORT_SHARE))
 
-    def lags(self, n_waiting: int) -> bool:
+    def lags(self, n_waiting: int, n_records: int) -> bool:
         """Whether the models lack too much of what the worker's partitions have joined. Each feature and each label of
-        a step may join one more. n_waiting : features that are there."""
+        a step may join one more. n_waiting, n_records : features that are there, and records of all logs."""
         if self._max_behind is not None:
-            return self.behind_all > self._max_behind - 2 * self.most_at_once
+            return self.behind_all > self._max_behind - min(2 * self.most_at_once, n_records)
         if n_waiting >= self.turn:
             return self.behind_all > 0
         return self.behind_all > max(LIVE_BEHIND, PARTITION_BEHIND * self._n_partitions)

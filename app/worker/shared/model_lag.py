@@ -54,7 +54,7 @@ class ModelLag:
         again as it was. waits : whether others come first."""
         merge.limit, merge.copies = self._learning.most_at_once, self._learning.copies
         n, may_wait = len(merge.buffers[FEATURES]), merge.n_waiting > 0 and not merge.follows
-        self.lags = may_wait and self._learning.lags(n)
+        self.lags = may_wait and self._learning.lags(n, merge.n_waiting)
         self.held = self.lags or (may_wait and waits())
         self._waited = self.wait_seconds
         self._since = self._clock() if self.held and n else None
