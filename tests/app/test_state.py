@@ -176,7 +176,7 @@ def test_the_summary_is_that_of_the_manifest_and_the_changelog(
     }
     assert shown["waiting"] == {"instances": trained.pending.n_waiting, "labels": trained.pending.n_labels_waiting}
     assert shown["waiting"]["labels"] > 0
-    assert shown["models"] == {"champion": {"model": "naive-bayes", "parameters": {}}}
+    assert shown["models"] == {"champion": {"model": "naive-bayes", "parameters": {"window": None}}}
     assert (shown["instances"], shown["labels"], shown["orphaned"]) == (BEFORE, BEFORE - LATE, 1)
 
 
