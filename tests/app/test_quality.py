@@ -170,7 +170,7 @@ def test_what_is_no_prediction_is_counted_and_memory_is_bounded(monkeypatch):
     for i in range(40):
         found.take(0, i, 0, NOW + i, said(str(i % 13), "fraud", 0.5, reasons={"a": 0.1}))
         found.label(0, f"unknown {i}", "ok", NOW)
-    assert len(found.reasons) == 3
+    assert len(found.kept) == 3
     assert len(found._early) == 4
     assert len(found._of) <= 10
     assert len(found.rows()[1]) == 10
