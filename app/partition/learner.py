@@ -47,6 +47,7 @@ from riparian.app.stream_file.sections.learning import PARTITION, SHARED
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats, Schema
 from riparian.models.evaluation.prequential import MOST_CLASSES, Prequential
+from riparian.models.opinion_pool.opinion_pool import OpinionPool
 from riparian.topics.codecs import Codec
 from riparian.topics.names import CHAMPION, FEATURES, LABELS
 from riparian.topics.places import index_of
@@ -527,7 +528,9 @@ class PartitionLearner:
             learned_offset=self.learning.learned_place,
             scored_until=self.pending.scored_until,
             segments=self.segments.figures(),
-            members={name: getattr(role.model, "weights", {}) for name, role in roles.items()},
+            members={
+                name: role.model.weights if isinstance(role.model, OpinionPool) else {} for name, role in roles.items()
+            },
         )
 
     def reported(self) -> Figures:

@@ -270,6 +270,14 @@ def test_of_a_pool_each_member_s_weight_is_told() -> None:
     assert runner.figures.members == {"champion": model.weights, "second": {}}
 
 
+def test_a_learner_of_somebody_s_own_may_call_its_arrays_weights() -> None:
+    runner = PartitionTask(stream())
+    for role in runner.learner.roles.values():
+        role.model.weights = np.ones(3)  # type: ignore[attr-defined]
+    runner.work([(str(i), i, "XY"[i % 2]) for i in range(8)])
+    assert not any(runner.figures.members.values())
+
+
 def test_of_many_classes_the_first_twenty_have_figures() -> None:
     spec = stream()
     metrics, runner = Metrics(spec), PartitionTask(spec)
