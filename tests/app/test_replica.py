@@ -723,6 +723,7 @@ def test_what_the_replica_learns_on_the_event_loop_is_judged_by_instances_that_i
         ways.append("thread")
         return work(*args)
 
+    monkeypatch.setattr(turns, "perf_counter", lambda: 0.0)
     one = SimpleNamespace(_replica=replica, _brief=Brief(), _worker=SimpleNamespace(in_thread=in_thread))
 
     def come(*sizes: int) -> None:
@@ -735,7 +736,6 @@ def test_what_the_replica_learns_on_the_event_loop_is_judged_by_instances_that_i
         assert replica.n_due == 0 or before == 0
         return n - len(replica), ways.pop()
 
-    monkeypatch.setattr(turns, "busy_time", lambda: 0.0)
     come(300)
     assert learned() == (1, "thread")
     come(300, 300)

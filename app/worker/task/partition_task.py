@@ -16,7 +16,7 @@ import logging
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from aiokafka.errors import KafkaError, ProducerFenced
@@ -45,7 +45,6 @@ from riparian.app.worker.task.release_gate import Releases
 from riparian.app.worker.task.reporter import Reporter
 from riparian.app.worker.task.turns import IN_STEP, Brief, Life, Turns
 from riparian.app.worker.task.uncommitted_outputs import UncommittedOutputs
-from riparian.models.kernels.threads import busy_time
 from riparian.topics.decoding.headers import trace
 from riparian.topics.names import FEATURES, LEARNED
 from riparian.topics.places import place_of
@@ -472,14 +471,14 @@ class PartitionTask(Turns):
         try:
             if n <= self._brief.most and learning.hold():
                 try:
-                    step, busy = await self._in_stages(release)
+                    step, seconds = await self._in_stages(release, self._brief.clock)
                 finally:
                     learning.let_go()
             else:
-                step, busy = await self.host.in_thread(self._timed, release)
+                step, seconds = await self.host.in_thread(self._timed, release, self._brief.clock)
         finally:
             learning.takes(-n)
-        self._brief.judge(n, busy)
+        self._brief.judge(n, seconds)
         return step
 
     async def send_predictions(self, step: Step) -> None:
@@ -522,27 +521,27 @@ class PartitionTask(Turns):
         if self._rest is None:
             self.host.inputs.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
 
-    async def _in_stages(self, release: Release) -> tuple[Step, float]:
-        """Stage by stage with other partitions. And `busy_time`: the clock is ahead of it on a busy machine."""
-        stages, seconds, busy = self._stages(release), 0.0, 0.0
+    async def _in_stages(self, release: Release, clock: Callable[[], float]) -> tuple[Step, float]:
+        """Stage by stage with other partitions. And how long it took by a clock (`Brief`)."""
+        stages, seconds, by_clock = self._stages(release), 0.0, 0.0
         made: Made | None = None
         while True:
-            began, busy_began = time.perf_counter(), busy_time()
+            began, clock_began = time.perf_counter(), clock()
             try:
                 next(stages)
             except StopIteration as end:
                 made = end.value
-            busy += busy_time() - busy_began
+            by_clock += clock() - clock_began
             seconds += time.perf_counter() - began
             if made is not None:
-                return Step(*made, seconds), busy
+                return Step(*made, seconds), by_clock
             await IN_STEP
 
-    def _timed(self, release: Release) -> tuple[Step, float]:
+    def _timed(self, release: Release, clock: Callable[[], float]) -> tuple[Step, float]:
         """Likewise, off the event loop."""
-        began, busy_began = time.perf_counter(), busy_time()
+        began, clock_began = time.perf_counter(), clock()
         made = self.made_of(self.learner.step(release))
-        return Step(*made, time.perf_counter() - began), busy_time() - busy_began
+        return Step(*made, time.perf_counter() - began), clock() - clock_began
 
     def _stages(self, release: Release) -> Generator[None, None, "Made"]:
         """Decode, join, learn, encode."""

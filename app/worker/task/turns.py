@@ -4,6 +4,7 @@ import asyncio
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from enum import Enum, auto
+from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 from riparian.app.worker.context import WorkerContext
@@ -148,15 +149,21 @@ class Brief:
     ----------
     most : int
         Records whose work is brief, as far as it is known.
+    clock : callable
+        By which the next work is timed, s. Time that passes is never less than `busy_time`, and costs a twentieth to
+        look at; it also counts what others did meanwhile. So only behind work that was not brief by it `busy_time` is.
     """
 
     def __init__(self) -> None:
         self.most = 0
+        self.clock: Callable[[], float] = perf_counter
 
     def judge(self, n: int, seconds: float) -> None:
-        """Work on n records took so much `busy_time`: the clock would also count what others did meanwhile."""
+        """Work on n records took so long by `clock`."""
         if seconds < BRIEF_SECONDS / 2:
-            self.most = max(self.most, min(2 * n, FEW))
+            self.most, self.clock = max(self.most, min(2 * n, FEW)), perf_counter
+        elif self.clock is perf_counter:
+            self.clock = busy_time
         elif seconds > BRIEF_SECONDS:
             self.most = min(self.most, n // 2)
 
@@ -165,19 +172,19 @@ class Brief:
         way to a thread and back takes longer than what is brief, and who comes meanwhile has to go there, too."""
         if n <= self.most and on.hold():
             try:
-                found, seconds = _timed(work)
+                found, seconds = _timed(work, self.clock)
             finally:
                 on.let_go()
         else:
-            found, seconds = await worker.in_thread(_timed, work)
+            found, seconds = await worker.in_thread(_timed, work, self.clock)
         self.judge(n, seconds)
         return found
 
 
-def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    """What work gives, and its `busy_time`, s."""
-    began = busy_time()
-    return work(), busy_time() - began
+def _timed(work: Callable[[], T], clock: Callable[[], float]) -> tuple[T, float]:
+    """What work gives, and how long it took, s."""
+    began = clock()
+    return work(), clock() - began
 
 
 def eagerly(*coroutines: Coroutine[Any, Any, None]) -> list[asyncio.Task[None] | BaseException | None]:
