@@ -19,7 +19,10 @@ from riparian.models.contract import PREDICT, Floats
 from riparian.models.evaluation.estimation import FADING, Estimation
 from riparian.models.registry import create
 
-MODELS = (("hoeffding-tree", 0), ("mondrian-forest", 0), ("adaptive-random-forest", 0), ("adaptive-random-forest", 1))
+MODELS = (
+    *(("hoeffding-tree", 0), ("mondrian-forest", 0), ("adaptive-random-forest", 0), ("adaptive-random-forest", 1)),
+    ("auto", 0),
+)
 DELAYS = (200, 2000)
 LOOK = 250
 
@@ -27,7 +30,8 @@ LOOK = 250
 def distances(table: Table, model: str, seed: int, delay: int) -> Floats:
     """In points, of the last labels, of confidence alone, and of the estimate."""
     program, out = late(table, delay), np.zeros((len(table.y), table.schema.n_outputs))
-    create(model, table.schema, seed=seed).run(program, table.x, out)
+    learner = create(model, table.schema, seed=seed)
+    learner.run_with(program, table.x, out, [np.full_like(out, np.nan) for _ in range(learner.n_memos)])
     right = (out.argmax(1) == table.y) & (out.max(1) > 0.0)
     estimation, found, at = Estimation(), [], 0
     ends = np.flatnonzero(program.op == PREDICT) + 1

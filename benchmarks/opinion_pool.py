@@ -3,6 +3,7 @@
     python -m benchmarks.opinion_pool [--data FOLDER] [--delays 0,200] [--rows 10_000] [--seeds 3] [--sets elec,…]
     python -m benchmarks.opinion_pool --auto [--orders file,shuffled]     what `auto` is, in place of the default pool
     python -m benchmarks.opinion_pool --alone --sets day,… --orders file,reversed,sorted --delays 200,2000,block:200
+    python -m benchmarks.opinion_pool --leaders --sets day,…        what other causal choices reach, in the same orders
     python -m benchmarks.opinion_pool --change shrubs --sets elec     a pool in which this member comes or goes at half
     python -m benchmarks.opinion_pool --rest 0.005    `auto`, whose members rest below this share of the weight
     python -m benchmarks.opinion_pool --refit [--sets elec,…,waveform]   `auto`, and with one more that is refitted
@@ -15,10 +16,14 @@ beforehand. Microseconds are CPU time of the pool's one thread an instance, the 
 columns are `auto` by its default budget and by 200 µs, and the best single learner that takes no more than each; every
 learner at its defaults. With `--alone` figures are errors: of `auto`, and of each of its members and of the baselines
 alone, with the share by which `auto` errs more than the best of these; `day` is a stream whose level leaps in the
-evening, 288 instances a day. With `--change` they are of the second half alone. With `--rest` there are those of the
-first 2,000 predictions of another world, too: rows are drawn, and from half way on they come in the order of their
-labels, so that another member is right. With `--refit` microseconds are those of the stream's thread, without the fits,
-which another process makes; sets may be synthetic streams, too, of 40,000 instances.
+evening, 288 instances a day. With `--leaders` they are percent of error more than that of the best of these: of `auto`;
+of its members with equal weights; of whoever has erred least by labels whose instances were predicted as late as those
+to come, of all labels, of the last thousand or so, and of these if they were known at once; and of `auto`, unless equal
+weights or a leader have erred a hundredth less. A second table counts orders and delays that are more than 2 % behind.
+With `--change` they are of the second half alone. With `--rest` there are those of the first 2,000 predictions of
+another world, too: rows are drawn, and from half way on they come in the order of their labels, so that another member
+is right. With `--refit` microseconds are those of the stream's thread, without the fits, which another process makes;
+sets may be synthetic streams, too, of 40,000 instances.
 """
 
 import argparse
@@ -31,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.papers.frame import spread
 from benchmarks.record import printed
@@ -61,6 +67,7 @@ OTHERS = {
 REFIT: dict[str, Any] = {"model": "xgboost", "window": 20_000, "refit_every": 2000}
 N_GENERATED = 40_000
 N_OF_DAYS, DAY = 10_000, 288
+LEAST = 30  # labels from which on a leader is named
 BUDGETS = (100.0, 200.0)  # microseconds of `auto`
 RULES = {"classification": ("logarithmic", "linear", "leader"), "regression": ("linear", "leader")}
 
@@ -159,30 +166,36 @@ def in_order(table: Table, order: str) -> Table:
     return table._replace(x=np.ascontiguousarray(table.x[rows]), y=table.y[rows])
 
 
+def voted(table: Table, program: Program, seed: int) -> tuple[Floats, dict[str, Floats]]:
+    """What `auto` predicts, and what each of its members and of the baselines does alone."""
+    schema = table.schema
+    resolved = resolve(schema.task, schema.n_values, schema.n_outputs, {})
+
+    def run(parameters: dict[str, Any]) -> tuple[Floats, list[Floats]]:
+        pool = create(resolved.model, schema, seed=seed, **parameters)
+        out = np.zeros((len(table.y), schema.n_outputs))
+        kept = [np.full_like(out, np.nan) for _ in range(pool.n_memos)]
+        pool.run_with(program, table.x, out, kept)
+        return out, [np.where(np.isinf(one), np.nan, one) for one in kept]
+
+    out, kept = run(resolved.parameters)
+    if "rest_below" in resolved.parameters:  # who rests is not asked
+        kept = run({**resolved.parameters, "rest_below": 0.0})[1]
+    votes = dict(zip(resolved.parameters["members"], kept, strict=True))
+    for model in ("last-label", "mean" if schema.task == "regression" else "majority-class"):
+        votes[model] = answers(table, program, model, seed)
+    return out, votes
+
+
 def row_of_alone(table: Table, delay: str, seeds: int) -> dict[str, Any]:
     """Cells by columns."""
-    schema, program = table.schema, late(table, delay)
-    resolved = resolve(schema.task, schema.n_values, schema.n_outputs, {})
-    digits = 3 if schema.task == "regression" else 2
-
-    def errors(one: Floats) -> float:
-        value = quality(table, np.where(np.isinf(one), np.nan, one))
-        return value if schema.task == "regression" else 100.0 - value
-
+    digits = 3 if table.schema.task == "regression" else 2
     found: dict[str, list[float]] = {}
     for seed in range(1, seeds + 1):
-        for resting in (True, False) if "rest_below" in resolved.parameters else (True,):  # who rests is not asked
-            parameters = resolved.parameters if resting else {**resolved.parameters, "rest_below": 0.0}
-            pool = create(resolved.model, schema, seed=seed, **parameters)
-            out = np.zeros((len(table.y), schema.n_outputs))
-            kept = [np.full_like(out, np.nan) for _ in range(pool.n_memos)]
-            pool.run_with(program, table.x, out, kept)
-            if resting:
-                found.setdefault("auto", []).append(errors(out))
-        for name, one in zip(resolved.parameters["members"], kept, strict=True):
-            found.setdefault(name, []).append(errors(one))
-        for model in ("last-label", "mean" if schema.task == "regression" else "majority-class"):
-            found.setdefault(model, []).append(errors(answers(table, program, model, seed)))
+        out, votes = voted(table, late(table, delay), seed)
+        for name, one in {"auto": out, **votes}.items():
+            value = quality(table, one)
+            found.setdefault(name, []).append(value if table.schema.task == "regression" else 100.0 - value)
     means = {name: float(np.mean(values)) for name, values in found.items()}
     auto = means.pop("auto")
     best = min(means, key=means.__getitem__)
@@ -192,6 +205,66 @@ def row_of_alone(table: Table, delay: str, seeds: int) -> dict[str, Any]:
         "more, %": f"{100.0 * (auto / means[best] - 1.0):+.1f}",
         "alone": ", ".join(f"{name} {value:.{digits}f}" for name, value in means.items()),
     }
+
+
+def losses(table: Table, out: Floats) -> Floats:
+    """Of each prediction: the absolute error, or 1 where it was wrong; NaN, or 1, where nothing was known."""
+    if table.schema.task == "regression":
+        return np.abs(out[:, 0] - table.y)
+    return 1.0 - ((out.argmax(1) == table.y) & (out.max(1) > 0.0))
+
+
+def followed(
+    program: Program, known: NDArray[np.bool_], first: Floats, others: Floats, fading: float, better: float
+) -> Floats:
+    """The losses of who predicts as the one of `others` does that has lost the least, by predictions whose labels have
+    come, if that is less than `better` times what `first` has lost; else, and before LEAST labels, as `first` does.
+
+    known : (rows,), instances of which something was known when they were predicted. first : (rows,) losses; others :
+    (who, rows).
+    """
+    sums, base, n, now, found = np.zeros(len(others)), 0.0, 0, first, np.zeros(len(first))
+    for op, row in zip(program.op.tolist(), program.row.tolist(), strict=True):
+        if op == PREDICT:
+            found[row] = now[row]
+        elif known[row] and not np.isnan(others[:, row]).any():
+            sums, base, n = fading * sums + others[:, row], fading * base + first[row], n + 1
+            leader = int(sums.argmin())
+            now = others[leader] if n >= LEAST and sums[leader] < better * base else first
+    return found
+
+
+def row_of_leaders(table: Table, delay: str, seed: int) -> dict[str, Any]:
+    """Percent of error more than that of the best alone, by columns."""
+    program = late(table, delay)
+    out, votes = voted(table, program, seed)
+    resolved = resolve(table.schema.task, table.schema.n_values, table.schema.n_outputs, {})
+    pool = create(resolved.model, table.schema, seed=seed, **{**resolved.parameters, "rate": 0.0})
+    even = np.zeros_like(out)
+    pool.run_with(program, table.x, even, [np.full_like(out, np.nan) for _ in range(pool.n_memos)])
+    own, evenly = losses(table, out), losses(table, even)
+    alone = np.array([losses(table, one) for one in votes.values()])
+    known = ~np.isnan(own) if table.schema.task == "regression" else out.max(1) > 0.0
+    best = alone[int(np.nanmean(alone, axis=1).argmin())]
+    ways = {
+        "`auto`": own,
+        "equal weights": evenly,
+        "leader": followed(program, known, own, alone, 1.0, np.inf),
+        "leader, faded": followed(program, known, own, alone, 0.999, np.inf),
+        "leader, faded, were labels known at once": followed(late(table, 0), known, own, alone, 0.999, np.inf),
+        "`auto` or equal weights": followed(program, known, own, evenly[None], 0.9998, 0.99),
+        "`auto` or leader": followed(program, known, own, alone, 0.9998, 0.99),
+    }
+    judged = np.flatnonzero((program.op != PREDICT) & known[program.row])  # labels of what something was known of
+    since = program.row[: judged[0]][program.op[: judged[0]] == PREDICT].max() + 1 if len(judged) else len(table.y)
+    early = 100.0 * np.nansum((own - best)[:since]) / np.nansum(best)
+    cells = {name: f"{100.0 * (np.nansum(one) / np.nansum(best) - 1.0):+.1f}" for name, one in ways.items()}
+    return cells | {"of that before a label judges a late vote": f"{early:+.1f}"}
+
+
+def counted(more: Sequence[float]) -> str:
+    """How many orders and delays, of how many, are more than 2 % behind; the mean of what they are behind, or 0."""
+    return f"{sum(one > 2.0 for one in more)} of {len(more)}, {np.mean(np.maximum(more, 0.0)):.1f}"
 
 
 def row_of(table: Table, delay: str, seeds: int) -> dict[str, Any]:
@@ -323,6 +396,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--auto", action="store_true", help="what `auto` is, beside single learners that take as long")
     parser.add_argument("--alone", action="store_true", help="errors of `auto`, its members and baselines")
+    parser.add_argument("--leaders", action="store_true", help="what other causal choices reach, beside the best alone")
     parser.add_argument("--change", metavar="MEMBER", help="a default member that comes or goes at half")
     parser.add_argument("--rest", type=float, metavar="SHARE", help="`auto`, whose members rest below this share")
     parser.add_argument("--refit", action="store_true", help="`auto`, and with one more member, which is refitted")
@@ -331,7 +405,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tables = {name: table_of(name, options.data) for name in options.sets.split(",")}
     except RiparianError as error:
         sys.exit(f"opinion_pool: {error}")
-    columns = None
+    columns: list[str] = []
+    told: dict[str, list[dict[str, Any]]] = {}
     for order, delay in product(options.orders.split(","), options.delays.split(",")):
         for name, given in tables.items():
             first = given._replace(x=given.x[: options.rows], y=given.y[: options.rows])
@@ -341,18 +416,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 cells |= row_of_changes(table, delay, options.seeds, options.change)
             elif options.alone:
                 cells |= row_of_alone(table, delay, options.seeds)
+            elif options.leaders:
+                cells |= row_of_leaders(table, delay, 1)
+                told.setdefault(table.schema.task, []).append(cells)
             elif options.refit:
                 cells |= row_of_refit(table, delay, options.seeds)
             elif options.rest is not None:
                 cells |= row_of_rest(table, delay, options.seeds, options.rest)
             else:
                 cells |= (row_of_auto if options.auto else row_of)(table, delay, options.seeds)
-            if columns is None:
+            if not columns:
                 columns = list(cells)
                 print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|", flush=True)
             print("| " + " | ".join(cells.values()) + " |", flush=True)
+    if told:
+        print(
+            "\n| | "
+            + " | ".join(f"{task}: more than 2 %, mean excess" for task in told)
+            + " |"
+            + "\n|---"
+            + "|---" * len(told)
+            + "|"
+        )
+        for name in columns[3:]:
+            print(
+                f"| {name} | "
+                + " | ".join(counted([float(cells[name]) for cells in each]) for each in told.values())
+                + " |"
+            )
 
 
 if __name__ == "__main__":
-    with printed("opinion_pool", "--auto", "--alone", "--change", "--rest", "--refit"):
+    with printed("opinion_pool", "--auto", "--alone", "--leaders", "--change", "--rest", "--refit"):
         main()
