@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import benchmarks
-from benchmarks.opinion_pool import late
+from benchmarks.opinion_pool import LEAST, followed, late
 from benchmarks.tables import Table
 from riparian.models.contract import LEARN, PREDICT, Schema
 
@@ -30,3 +30,16 @@ def test_labels_come_as_late_as_is_said(delay: int | str, learned: list[int]) ->
     assert program.row[program.op == LEARN].tolist() == learned
     first = np.flatnonzero(program.op == LEARN)[0]
     assert first == {0: 1, 2: 3, "2": 3, "block:2": 2}[delay]
+
+
+def test_a_leader_is_named_by_labels_that_have_come_alone() -> None:
+    n, delay = 3 * LEAST, 5
+    table = Table(Schema((0,), 1, "regression"), np.zeros((n, 1)), np.zeros(n))
+    first, good = np.full(n, 2.0), np.full(n, 1.0)
+    known = np.arange(n) >= 10  # of the instances before, nothing was known that a label could judge
+    found = followed(late(table, delay), known, first, np.array([first + 1.0, good]), 1.0, np.inf)
+    named = 10 + LEAST + delay  # the first instance after LEAST such labels
+    assert found[:named].tolist() == [2.0] * named
+    assert found[named:].tolist() == [1.0] * (n - named)
+    assert followed(late(table, delay), known, first, good[None], 1.0, 0.5).tolist() == first.tolist()
+    assert followed(late(table, delay), known, first, good[None], 1.0, 0.6).tolist() == found.tolist()
