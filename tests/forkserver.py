@@ -15,6 +15,7 @@ import atexit
 import contextlib
 import gc
 import importlib
+import itertools
 import json
 import os
 import resource
@@ -51,6 +52,17 @@ COMMON = {
     "challengers": {"nb": "naive-bayes", "last": "last-label"},
     "drift": {"detectors": ["adwin"]},
 }
+
+
+def _number_anew() -> None:
+    """What a fork compiles has names of its own in machine code, as what another process compiles: riparian's compiler
+    draws where numba begins to number functions, once a process."""
+    bytecode: Any = sys.modules.get("numba.core.bytecode")
+    if bytecode is not None:
+        bytecode.FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(6)))
+
+
+os.register_at_fork(after_in_child=_number_anew)
 
 
 # -- who asks ---------------------------------------------------------------------------------------------------------
