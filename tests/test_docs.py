@@ -4,6 +4,7 @@ Each line of a `sh` block and each `riparian …`, `make …` and `python -m …
 there are; those that need neither Kafka nor minutes are run. Each `yaml` block is a stream file, or the part of one.
 """
 
+import functools
 import importlib.util
 import json
 import os
@@ -54,11 +55,13 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@functools.cache
 def blocks(language: str) -> list[Said]:
     found = [(page, match) for page in PAGES for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
     return [Said(name(page), match[3]) for page, match in found if match[2] == language]
 
 
+@functools.cache
 def lines() -> list[Said]:
     """The command lines of all `sh` blocks."""
     return [
@@ -88,6 +91,7 @@ def ids(said: Said) -> str:
 # links ---------------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub and the site make them."""
     known: dict[str, int] = {}
