@@ -1,7 +1,7 @@
 """Predictions have the same bits on a processor without fused multiply-add, and in code for any processor.
 
-Learners run as is, and in processes of their own (`python -m tests.models.test_same_bits "NAME TASK" ...`): with what
-C's library and NumPy choose by the processor switched off, and two of them compiled for any processor of this kind.
+Learners run as is, and in another process (`python -m tests.models.test_same_bits`, which reads lines of cases): with
+what the libraries of C and NumPy choose by the processor switched off, and two compiled for any processor of this kind.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ import math
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -97,33 +98,55 @@ def libraries():
     }
 
 
-def main(cases):
-    json.dump({"libraries": libraries(), "bits": {case: bits_of(*case.split()) for case in cases}}, sys.stdout)
+def main():
+    print(json.dumps(libraries()), flush=True)
+    for line in sys.stdin:
+        print(json.dumps([bits_of(*case) for case in json.loads(line)]), flush=True)
 
 
-def differing(cases, **environment):
-    """What C's library and NumPy come to in a process of that environment, and which learners have other bits there."""
-    here = {" ".join(case): bits_of(*case) for case in cases}  # kernels are compiled by then
-    command = [sys.executable, "-m", "tests.models.test_same_bits", *here]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, check=False)
-    assert not done.returncode, done.stderr.decode()
-    found = json.loads(done.stdout)
-    assert list(found["bits"]) == list(here)
-    return found["libraries"], [case for case, bits in here.items() if found["bits"][case] != bits]
+@contextmanager
+def elsewhere(**environment):
+    """What C's library and NumPy come to in a process of that environment, and a function: which of some learners have
+    other bits there."""
+    command = [sys.executable, "-m", "tests.models.test_same_bits"]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+    def answer():
+        line = process.stdout.readline()
+        assert line, f"the process ended with {process.wait()}"
+        return json.loads(line)
+
+    def differing(cases):
+        here = [bits_of(*case) for case in cases]  # kernels are compiled by then
+        print(json.dumps(cases), file=process.stdin, flush=True)
+        return [case for case, one, other in zip(cases, here, answer(), strict=True) if one != other]
+
+    with process:
+        yield answer(), differing
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """One process for all: to start one takes as long as many learners."""
+    if not __cpu_features__.get("FMA3"):
+        pytest.skip("this processor has no fused multiply-add: nothing could be switched off")
+    with elsewhere(**PLAIN) as found:
+        yield found
 
 
 @pytest.mark.parametrize("cases", GROUPS, ids=lambda cases: "-".join(dict.fromkeys(name for name, _ in cases)))
-def test_predictions_do_not_depend_on_what_the_libraries_choose_by_the_processor(cases):
-    if not __cpu_features__.get("FMA3"):
-        pytest.skip("this processor has no fused multiply-add: nothing could be switched off")
-    others, found = differing(cases, **PLAIN)
+def test_predictions_do_not_depend_on_what_the_libraries_choose_by_the_processor(plain, cases):
+    others, differing = plain
     assert {name for name, bits in libraries().items() if others[name] != bits} == {"math", "numpy"}
-    assert found == []
+    assert differing(cases) == []
 
 
 def test_predictions_do_not_depend_on_the_processor_that_kernels_are_compiled_for():
-    assert differing(GENERIC, NUMBA_CPU_NAME="generic")[1] == []
+    with elsewhere(NUMBA_CPU_NAME="generic") as (_, differing):
+        assert differing(GENERIC) == []
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
