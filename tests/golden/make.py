@@ -25,6 +25,7 @@ end.
 """
 
 import json
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -359,6 +360,7 @@ def _draw(*key: Any) -> float:
     return int.from_bytes(blake2b(repr(key).encode(), digest_size=4).digest(), "big") / 2**32
 
 
+@cache
 def records(task: str, turns: int = AFTER) -> tuple[RawBatch, RawBatch]:
     """AFTER features, and their labels LATE ms later, the opposite from record `turns` on; every 50th label has no
     features."""
