@@ -141,7 +141,7 @@ def test_auto_is_what_a_stream_file_would_choose(tmp_path):
     path = tmp_path / "agrawal.csv.gz"
     invoke("generate", "agrawal", "-n", 400, path)
     found = json.loads(
-        invoke("evaluate", path, "--model", "auto:max_bytes=10000000", "--model", "auto", "--json").stdout
+        invoke("evaluate", path, "--model", "auto:max_bytes=10000000", "--model", "auto", "--jobs", 1, "--json").stdout
     )
     small, usual = found["runs"]
     assert [entry["model"] for entry in found["summary"]] == ["auto", "auto"]

@@ -262,9 +262,9 @@ def test_a_fit_that_the_library_refuses_leaves_the_model(monkeypatch, caplog):
 
 def long_job(seed=1):
     rng = np.random.default_rng(seed)
-    x, y = rng.normal(size=(6000, 10)), rng.normal(size=6000)
-    parameters = validate("random-forest", "regression", {"n_trees": 20, "max_features": "all"})
-    return Job("random-forest", "regression", parameters, seed, x, y, np.ones(6000), np.zeros(10, bool))
+    x, y = rng.normal(size=(3000, 10)), rng.normal(size=3000)
+    parameters = validate("random-forest", "regression", {"n_trees": 10, "max_features": "all"})
+    return Job("random-forest", "regression", parameters, seed, x, y, np.ones(3000), np.zeros(10, bool))
 
 
 def test_a_process_that_is_killed_is_replaced_and_its_fit_made_again(caplog):
