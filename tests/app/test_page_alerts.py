@@ -44,7 +44,7 @@ def picture(page: Any, name: str) -> None:
         page.screenshot(path=f"{folder}/{name}.png", full_page=True)
 
 
-def payments(outcomes: Outcomes, now: int, n: int = 3000, threshold: float = 0.5) -> tuple[int, int]:
+def payments(outcomes: Outcomes, now: int, n: int = 1500, threshold: float = 0.5) -> tuple[int, int]:
     """Made-up payments: their scores are what they say. Alerts, and frauds without one, among those with labels."""
     rng = np.random.default_rng(4)
     alerts = missed = 0
@@ -89,7 +89,7 @@ def test_alerts_and_quality(
         n, missed = payments(watch.tail.outcomes["taps"], now)
         page = look.open("taps", "alerts")
         for width in look.everywhere():
-            look.until_said(f"{n} alerts in the last 3,000 predictions")
+            look.until_said(f"{n} alerts in the last 1,500 predictions")
             look.until_said("They begin at 50.00 %.")
             until(lambda: page.locator(".alert").count() == min(n, 100))
             look.until_said("amount_times 8.31416 +", ".alert")
