@@ -136,7 +136,7 @@ class Led(World):
             meta, arrays = self.cut(p)
             meta = msgspec.msgpack.decode(msgspec.msgpack.encode(meta))
             self.kept[p] = Snapshot(meta, {name: array.copy() for name, array in arrays.items()})
-            if self.chance.random() < 0.1 and self.one_file:
+            if self.chance.random() < 0.03 and self.one_file:
                 assert folded(self, p).digest() == learner.digest()
 
     def cut(self, p: int) -> tuple[dict[str, Any], dict[str, Any]]:
