@@ -94,7 +94,7 @@ def test_all_that_is_said_is_the_same_however_the_fold_is_cut_and_restarted_and_
     assert [event.number for event in events] == list(range(len(events)))
     groups = {name.split("/")[0] for name in whole.snapshot().arrays}
     assert groups >= {"compared", "drift", *(["interval"] if "predictions" in fields else [])}
-    for limit, restart in ((64, 7), (3, 101)):
+    for limit, restart in ((64, 7), (7, 101)):
         learner, *told = fold(spec, data, limit, restart)
         assert told == [sent, events, drifts]
         assert learner.digest() == whole.digest()

@@ -92,10 +92,10 @@ def test_the_shares_of_the_error_probability_add_up():
 
 
 def test_models_that_are_equal_are_seldom_called_better_where_mistakes_come_in_runs():
-    """Of 40 streams of 10,000 labels; 5 % may be. By sums of squares alone it would be 74 %."""
+    """Of 20 streams of 10,000 labels; 5 % may be. By sums of squares alone it would be 74 %."""
     found = [
         any(one.better(0.05) for one in looked_at(equal_pair(np.random.default_rng([9, i]), 10_000, 0.9)))
-        for i in range(40)
+        for i in range(20)
     ]
     assert np.mean(found) <= 0.05
 
