@@ -15,7 +15,7 @@ from tests.models.naive_opinion_pool import NaivePool
 
 CLASSES = {"tree": "hoeffding-tree", "bayes": "naive-bayes", "last": "last-label", "most": "majority-class"}
 VALUES = {"fimt": "fimt-dd", "last": "last-label", "mean": "mean", "soft": "soft-tree"}
-N = 400
+N = 250
 
 
 RULES = [
@@ -113,7 +113,7 @@ def test_members_see_fewer_values_and_mean_targets_as_the_definition_says(task, 
     x[::17, 2] = np.nan
     x[:5, 2] = 2.0
     states = []
-    for cuts in ([0], [0, 7, 100, 101, 500], range(len(program.op))):
+    for cuts in ([0], [0, 7, 100, 101, 400], range(len(program.op))):
         pool = create("opinion-pool", schema, seed=3, members=given, rate=0.05, floor=0.02)
         out = np.zeros((N, schema.n_outputs))
         planes = kept_for(pool, N) if kept else []
@@ -186,11 +186,11 @@ def test_members_without_weight_rest_as_the_definition_says(task, rule, kept, mo
     """And wherever a program is cut. In the second half another member is right: who rested is awake again."""
     monkeypatch.setattr(resting, "ROUND", 16)
     monkeypatch.setattr(resting, "EARLY", 48)
-    n = 600
+    n = 360
     schema = Schema((0, 0, 3), 3 if task == "classification" else 1, task)
     some = {"last": "last-label", "other": "last-label", **(CLASSES if task == "classification" else VALUES)}
     x, program = world(task, seed=2, n=n, late=10)
-    constant = (program.op == LEARN) & ~np.isnan(program.y) & (program.row >= 400)
+    constant = (program.op == LEARN) & ~np.isnan(program.y) & (program.row >= 240)
     program.y[constant] = 1.0
     given = {"members": some, "pool": rule, "rate": 0.05, "floor": 0.02, "rest_below": 0.1}
     pool = create("opinion-pool", schema, seed=3, **given)
@@ -262,9 +262,9 @@ def test_members_are_exchanged_while_votes_wait(task, rule, n_stay, late, wider)
     schema = Schema((0, 0, 3), k, task)
     narrow = schema._replace(n_outputs=2) if wider else schema
     given = {"pool": rule, "rate": 0.05, "floor": 0.02}
-    n = N + 2 * late if late > N else N
+    n = 1600 if late > 40 else 400
     x, program = world(task, seed=4, n=n, late=late)
-    half = late + 300 if late > N else len(program.op) // 2
+    half = late + 300 if late > 40 else len(program.op) // 2
     grown = half + 30
     if wider:
         program.y[:grown] %= 2
