@@ -138,13 +138,15 @@ def strimzi() -> Path:
     return mine
 
 
+@functools.cache
 def crd(kind: str, version: str | None = None) -> dict[str, Any]:
     """The JSON Schema of a custom resource, with no field but those that are named. version : the newest, if None."""
     if kind in STRIMZI_CLASSES:
         content = json.loads((strimzi() / f"{kind}.json").read_text(encoding="utf-8"))
     else:
         module, path = CRDS[kind]
-        content = yaml.safe_load((_module(module) / path).read_text(encoding="utf-8"))
+        text = (_module(module) / path).read_text(encoding="utf-8")  # of 10,000 lines: in Python alone, a second
+        content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     schemas = {one["name"]: one["schema"]["openAPIV3Schema"] for one in content["spec"]["versions"]}
     found: dict[str, Any] = _strict(schemas[version or list(schemas)[-1]])
     found["properties"]["metadata"] = {"type": "object"}  # Kubernetes' own
