@@ -6,7 +6,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.riparian
 JDK    := $(shell command -v java >/dev/null 2>&1 || echo jdk)
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # 1: what supply/*.txt lock, by version and hash. 0: the newest that pyproject.toml allows, for a platform or an index that
 # does not have the locked files.
 LOCKED ?= 1
@@ -56,6 +56,8 @@ ifeq ($(LOCKED),1)
 else
 	$(PIP) --editable '.[dev$(JDK:%=,%)]'
 endif
+# Bytecode by all cores, which pip makes by one; without the packages' own tests, a quarter of all. Some files are none.
+	@$(BIN)/python -m compileall -qq -j 0 -x '/tests/' $(VENV)/lib || true
 	@touch $@
 
 # uv, since its lock holds for every platform and version of Python.
