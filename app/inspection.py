@@ -19,7 +19,7 @@ from riparian.app.state.loading import State
 from riparian.app.stream_file.spec import Spec
 from riparian.models.explanation.importance import importance
 from riparian.topics.names import place_field
-from riparian.topics.records import REGRESSION
+from riparian.topics.records import REGRESSION, VALUES
 
 SHOWN_CLASSES = 3  # classes shown of a node, the most frequent ones
 SHOWN_FEATURES = 8  # the most important ones
@@ -28,7 +28,7 @@ SHOWN_FEATURES = 8  # the most important ones
 def summary(state: State, role: str) -> dict[str, Any]:
     """What is known besides the nodes: JSON-serialisable."""
     manifest, learner = state.manifest, state.learner
-    model = learner.roles[role].model
+    model, metrics = learner.roles[role].model, learner.roles[role].metrics
     return {
         "stream": manifest.stream,
         "partition": manifest.partition,
@@ -46,7 +46,10 @@ def summary(state: State, role: str) -> dict[str, Any]:
         "parameters": model.parameters(),
         **model.size(),
         "state_bytes": model.n_bytes,
-        "metrics": learner.roles[role].metrics.metrics(),
+        "metrics": metrics.metrics(),
+        "recent": metrics.windowed(),
+        # Weight of labels whose predictions knew no class, as before the first label came: they count as wrong.
+        "unknown": 0.0 if metrics.task in VALUES else float(metrics.counts()[:, 0].sum()),
         "drift": [
             {"signal": signal, "detector": detector, "level": level, "events": n, "last": last}
             for owner, signal, detector, level, n, last in learner.drift.events()
@@ -276,6 +279,17 @@ def _drift(found: Mapping[str, Any]) -> list[str]:
     return [*lines, *([f"fresh models: {done}"] if done else [])]
 
 
+def _quality(found: Mapping[str, Any]) -> Iterator[str]:
+    """What labels said of the predictions: of the last ones, and of all where these are more."""
+    recent, whole = found["recent"], found["metrics"]
+    for n, figures in ((f"the last {recent['n']:,}", recent), (f"all {whole['n']:,}", whole)):
+        shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in figures.items() if name != "n")
+        if shown and (figures is recent or whole["n"] != recent["n"]):
+            yield f"on {n} labels: {shown}"
+    if found["unknown"]:
+        yield f"of all, {found['unknown']:,.0f} were predicted when no class was known yet, and count as wrong"
+
+
 def _shares(goes_by: Mapping[str, float]) -> str:
     shown = [f"{name} {share:.1%}" for name, share in list(goes_by.items())[:SHOWN_FEATURES] if share > 0.0]
     rest = sum(share > 0.0 for share in list(goes_by.values())[SHOWN_FEATURES:])
@@ -291,9 +305,6 @@ def text(state: State, spec: Spec, role: str) -> str:
     nodes = [named(node, names) for node in described]
     goes_by = importance_of(state, role, described)
     given = ", ".join(f"{name}={value}" for name, value in found["parameters"].items())
-    metric = ", ".join(
-        f"{name.replace('_', ' ')} {value:.4f}" for name, value in found["metrics"].items() if name != "n"
-    )
     size = (
         f"{found['n_nodes']:,} nodes, {found['n_leaves']:,} leaves, depth {found['depth']}, "
         if found["n_nodes"]
@@ -307,7 +318,7 @@ def text(state: State, spec: Spec, role: str) -> str:
         f"next feature offset {found['offset']:,}, next label offset {found['label_offset']:,}",
         f"{found['instances']:,} instances, {found['counters']['joined']:,} learned, {found['waiting']:,} waiting",
         f"{size}{found['state_bytes']:,} bytes of state",
-        *([f"on {found['metrics']['n']:,} labels: {metric}"] if metric else []),
+        *_quality(found),
         *([f"importance: {_shares(goes_by)}"] if goes_by else []),
         *_drift(found),
         "",

@@ -154,8 +154,8 @@ class Comparison:
     def score(self, program: Program, older: Floats, newer: Floats, by_cost: ByCost | None = None) -> None:
         """Compare the predictions of both models at every LEARN of `program`, in order.
 
-        Left out are labels of weight 0, and those for which a model was not asked (NaN). One that was asked and knew no
-        class is wrong.
+        Left out are labels of weight 0, those for which a model was not asked (NaN), and those for which both knew no
+        class, as before the first label comes. Where one alone knew none, it is wrong.
 
         Parameters
         ----------
@@ -278,11 +278,15 @@ def _compare(
                     scale[REACH] = WIDE * scale[TOTAL] / (2.0 * scale[SINCE])
                     scale[SINCE] = scale[TOTAL] = 0.0
                 continue
-        elif len(costs) > 0:
-            a = min(_cost(older, older_named, r, int(y[i]), costs, worst) / scale[REACH], 1.0)
-            b = min(_cost(newer, newer_named, r, int(y[i]), costs, worst) / scale[REACH], 1.0)
         else:
-            a, b = _is_wrong(older, r, y[i]), _is_wrong(newer, r, y[i])
+            one, other, label = _likeliest(older, r), _likeliest(newer, r), int(y[i])
+            if one < 0 and other < 0:
+                continue
+            if len(costs) > 0:
+                a = min(_cost(one, older_named[r, 0], label, costs, worst) / scale[REACH], 1.0)
+                b = min(_cost(other, newer_named[r, 0], label, costs, worst) / scale[REACH], 1.0)
+            else:
+                a, b = 0.0 if one == label else 1.0, 0.0 if other == label else 1.0
         _add(a - b, a, batches, sums, unfinished)
         n[0] += 1
         if values and scale[SINCE] >= SHORTEST:
@@ -324,24 +328,18 @@ def _begin(sums, k):
 
 
 @kernel
-def _cost(out, named, r, label, costs, worst):
-    """The loss of the prediction in row r. O(n_outputs)."""
-    best, highest = -1, 0.0
-    for k in range(out.shape[1]):
-        if out[r, k] > highest:
-            best, highest = k, out[r, k]
-    if best < 0:
+def _cost(likeliest, named, label, costs, worst):
+    """The loss of a prediction. likeliest : as `_likeliest` has it. named : the class that it named, if any."""
+    if likeliest < 0:
         return worst[label]
-    if 0.0 <= named[r, 0] < len(costs):
-        best = int(named[r, 0])
-    return costs[label, best]
+    return costs[label, int(named) if 0.0 <= named < len(costs) else likeliest]
 
 
 @kernel
-def _is_wrong(out, r, label):
-    """1.0 unless the most probable class of row r, the first of several, is `label`; no class at all is wrong."""
+def _likeliest(out, r):
+    """The most probable class of row r, the first of several; -1 where none is known. O(n_outputs)."""
     best, highest = -1, 0.0
     for k in range(out.shape[1]):
         if out[r, k] > highest:
             best, highest = k, out[r, k]
-    return 0.0 if best >= 0 and best == label else 1.0
+    return best

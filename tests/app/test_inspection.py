@@ -127,7 +127,14 @@ def test_the_summary_is_that_of_the_checkpoint(
     assert (shown["stream"], shown["partition"], shown["sequence"]) == ("orchard", 1, 4)
     assert (shown["offset"], shown["label_offset"], shown["instances"]) == (3000, 0, 3000)
     assert (shown["model"], shown["learner"]) == ("nb", "naive-bayes")
-    assert shown["metrics"] == trained.roles["nb"].metrics.metrics()
+    metrics = trained.roles["nb"].metrics
+    assert (shown["metrics"], shown["recent"]) == (metrics.metrics(), metrics.windowed())
+    text = inspection.text(state, spec, "nb")
+    assert f"on the last 1,000 labels: accuracy {metrics.windowed()['accuracy']:.4f}, " in text
+    assert f"on all 3,000 labels: accuracy {metrics.metrics()['accuracy']:.4f}, " in text
+    # Of the first step no label had come yet.
+    assert f"of all, {shown['unknown']:,.0f} were predicted when no class was known yet, and count as wrong" in text
+    assert 0 < shown["unknown"] < 1000
     assert shown["checkpoint_bytes"] == sum(map(len, items.values()))
     assert shown["age_seconds"] > 1e9
 

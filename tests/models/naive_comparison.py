@@ -19,6 +19,8 @@ class NaiveComparison:
         if math.isnan(older[0]) or math.isnan(newer[0]):
             return
         if self.task == "classification":
+            if max(older) <= 0 and max(newer) <= 0:
+                return
             self.pairs.append((self.wrong(y, older), self.wrong(y, newer)))
             return
         errors = abs(older[0] - y), abs(newer[0] - y)

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.promotion import equal_pair, looked_at
 from riparian.models.contract import LEARN, PREDICT, Program
-from riparian.models.evaluation.comparison import Comparison, share
+from riparian.models.evaluation.comparison import ByCost, Comparison, share
 from riparian.models.restoring import restore
 from tests.models.naive_comparison import NaiveComparison
 
@@ -84,6 +84,21 @@ def test_only_labels_that_count_are_compared():
     comparison.score(program, np.array([[0.0, 1.0]]), np.array([[1.0, 0.0]]))
     assert comparison.state().n[0] == 1
     assert comparison.advantage(0.05).difference == 1.0
+
+
+@pytest.mark.parametrize("by_cost", [None, ByCost(1.0 - np.eye(2), np.ones(2), *[np.full((6, 1), np.nan)] * 2)])
+def test_rows_of_which_both_models_knew_nothing_are_no_errors(by_cost):
+    """As all are that were predicted before the first label came: of four rows, three were known to one model."""
+    nothing, right, wrong = (0.0, 0.0), (0.0, 1.0), (1.0, 0.0)
+    older, newer = (
+        np.array([nothing, nothing, nothing, right, right, wrong]),
+        np.array([nothing, nothing, right, nothing, right, right]),
+    )
+    comparison = Comparison("classification")
+    program = Program(np.full(6, LEARN, np.int8), np.arange(6, dtype=np.int32), np.ones(6), np.ones(6))
+    comparison.score(program, older, newer, by_cost)
+    found = comparison.advantage(0.05)
+    assert (found.n, found.loss, found.difference) == (4, 2 / 4, 2 / 4 - 1 / 4)
 
 
 def test_the_shares_of_the_error_probability_add_up():

@@ -93,6 +93,4 @@ def _show(stream: str, rows: "list[ChallengerComparison]", unit: str | None) -> 
     sentence = f"The intervals hold together at all times with a confidence of {100 * rows[0].confidence:g} %."
     if unit:
         sentence += f" An error counts as {max(row.reach for row in rows):.4g} at most."
-    else:
-        sentence += " A row that was predicted before the first label came counts as an error of both."
     click.echo(sentence)

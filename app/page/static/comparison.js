@@ -63,7 +63,7 @@ export function comparison(app) {
     const isAccuracy = found.metric === "accuracy";
     body.replaceChildren(table([["Challenger"], ["Partition"], ["It is"], [isAccuracy ? "Fewer errors" : "Lower error", "r"], ["Worse | better"], ["Surely"],
       [isAccuracy ? "Its errors" : "Its error", "r"], ["Champion's", "r"], ["Labels", "r"], ["Since"], ...(found.rule === null ? [] : [["Proposed"]]), ...(app.status.actions && app.status.control ? [["Promotion"]] : [])], rows.map((one) => row(one, found, ends)), "Challengers beside the champion"),
-    h("p", { class: "note" }, `All intervals hold together with a confidence of ${number(100 * rows[0].confidence)} %, however often one looks. Of one partition: over the shortest span of labels that tells the two apart; of all: since the comparison began.${isAccuracy ? " What was predicted before the first label came counts as an error of both." : ` An error counts as ${number(Math.max(...rows.map((one) => one.reach)))} at most.`}${several ? " Choose a partition above to see it alone." : ""}`));
+    h("p", { class: "note" }, `All intervals hold together with a confidence of ${number(100 * rows[0].confidence)} %, however often one looks. Of one partition: over the shortest span of labels that tells the two apart; of all: since the comparison began.${isAccuracy ? "" : ` An error counts as ${number(Math.max(...rows.map((one) => one.reach)))} at most.`}${several ? " Choose a partition above to see it alone." : ""}`));
   }
 
   return {
