@@ -193,15 +193,23 @@ class Story:
         places = {at * COURSE // self.rows for at in self.changes}
         return "".join("^" if i in places else " " for i in range(COURSE)).rstrip()
 
-    def summary(self) -> list[str]:
-        """Of all models recall, pattern by pattern: the lowest once the window holds no other pattern, and the last."""
-        lines = [f"{'':<18}" + "".join(f"{f'pattern {i + 1}':>18}" for i in range(len(self.changes) + 1))]
+    def recalls(self) -> dict[str, list[dict[str, float | None]]]:
+        """Learner -> pattern by pattern its lowest recall, once the window holds no other pattern, and its last."""
+        found: dict[str, list[dict[str, float | None]]] = {learner: [] for learner in self.seen}
         for learner, seen in self.seen.items():
-            cells = []
             for start, end in pairwise([0, *self.changes, self.rows + 1]):
                 part = [recall for at, recall in seen if (start and start + WINDOW) <= at < end]
-                low = f"{percent(min(part, default=None))}, then " if start else ""
-                cells.append(low + percent(part[-1] if part else None))
+                found[learner].append({"lowest": min(part, default=None), "last": part[-1] if part else None})
+        return found
+
+    def summary(self) -> list[str]:
+        """Recall of all models, pattern by pattern; the lowest of the first pattern is of a beginner."""
+        lines = [f"{'':<18}" + "".join(f"{f'pattern {i + 1}':>18}" for i in range(len(self.changes) + 1))]
+        for learner, (first, *others) in self.recalls().items():
+            cells = [
+                percent(first["last"]),
+                *(f"{percent(one['lowest'])}, then {percent(one['last'])}" for one in others),
+            ]
             lines.append(f"{learner:<18}" + "".join(f"{cell:>18}" for cell in cells))
         return lines
 

@@ -1,14 +1,17 @@
 """The demo's figures, from expositions whose numbers are known."""
 
+import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 
 from riparian.app import compiling
+from riparian.app.cli.run.demo import _run
 from riparian.app.demo import run
 from riparian.app.demo import view as demo_view
 from riparian.app.demo.view import (
@@ -219,3 +222,27 @@ def test_only_what_is_auto_in_the_stream_file_is_called_so() -> None:
     tree = loads(run.TEMPLATE.read_text().replace("challengers:", "champion: naive-bayes\nchallengers:"))
     assert plan._replace(spec=tree).auto is None
     assert "auto" not in {model.learner for model in parse(EXPOSITION.lstrip(), None).models}
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_end_for_people_and_as_one_json_object(as_json: bool, monkeypatch, capsys) -> None:
+    plan = SimpleNamespace(
+        rows=100_000, spec=SimpleNamespace(name="s"), connection="b:1", health_url="h", metrics_url="m"
+    )
+
+    def streamed(plan, worker, show):
+        for at in range(0, 100_001, 1000):
+            show(figures(at, ("champion", "auto", 0.8 if at < 40_000 else 0.2)), "promote" if at == 2000 else None)
+
+    for name, found in (("stream", streamed), ("until_ready", lambda *_: None), ("changes", lambda _: [40_000])):
+        monkeypatch.setattr(run, name, found)
+    _run(plan, None, None, as_json, lambda line: click.echo(line, err=as_json))
+    shown = capsys.readouterr()
+    if not as_json:
+        assert shown.out.splitlines()[-1].split() == ["auto", "80%", "20%,", "then", "20%"]
+        return
+    told = json.loads(shown.out)
+    assert told["recall"] == {"auto": [{"lowest": 0.8, "last": 0.8}, {"lowest": 0.2, "last": 0.2}]}
+    assert (told["payments"], told["changes"]) == (100_000, [40_000])
+    assert "  2,000  riparian promote tree" in told["events"]
+    assert "100,000 of 100,000 predicted" in shown.err

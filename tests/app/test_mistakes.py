@@ -2,7 +2,7 @@
 
 import inspect
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,13 +35,16 @@ WORLDS = {
 APART = {("broker", "start"), ("broker", "stop"), ("demo",), ("ui",)}  # start or end processes
 
 
-def commands(group: click.Group, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def commands(
+    group: click.Group, above: tuple[str, ...] = (), apart: Collection[tuple[str, ...]] = APART
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """All commands by their words, but those apart."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         if isinstance(command, click.Group):
-            yield from commands(command, (*above, name))
-        elif command is not None and (*above, name) not in APART:
+            yield from commands(command, (*above, name), apart)
+        elif command is not None and (*above, name) not in apart:
             yield (*above, name), command
 
 

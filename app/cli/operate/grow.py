@@ -5,13 +5,13 @@ from pathlib import Path
 
 import click
 
-from riparian.app.cli import broker_option, load, stream_argument, with_rights
+from riparian.app.cli import broker_option, json_option, load, stream_argument, with_rights
 from riparian.app.kafka.connection import Connection
 
 
 @click.command("grow")
 @stream_argument
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @broker_option
 def command(stream: Path, as_json: bool, connection: Connection) -> None:
     """Let a stream go on with the partitions that its features and labels were given, where its file says grow: ask.

@@ -38,7 +38,7 @@ def command() -> None:
 )
 @data_option
 @click.option("--foreground", is_flag=True, help="Stay until Ctrl-C, and stop the broker then.")
-@click.option("--json", "as_json", is_flag=True, help="Print the broker's record as one JSON object.")
+@json_option
 def start(port: int | None, data_dir: Path, foreground: bool, as_json: bool) -> None:
     """Start a broker, and return when it answers.
 
@@ -65,7 +65,7 @@ def start(port: int | None, data_dir: Path, foreground: bool, as_json: bool) -> 
 
 @command.command()
 @data_option
-@click.option("--json", "as_json", is_flag=True, help="Print what was stopped as one JSON object.")
+@json_option
 def stop(data_dir: Path, as_json: bool) -> None:
     """Stop the broker of a data directory (its topics stay)."""
     from riparian.app.kafka.local_broker import broker

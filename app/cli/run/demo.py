@@ -3,17 +3,18 @@
 import asyncio
 import contextlib
 import functools
+import json
 import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from riparian.app.cli import broker_option
+from riparian.app.cli import broker_option, json_option
 from riparian.app.cli.run.signals import interruptible
 from riparian.app.cli.run.ui import PORT as PAGE_PORT
 from riparian.app.kafka.connection import Connection
@@ -34,6 +35,7 @@ LINE_SECONDS = 5.0  # time between two plain lines, s
 @click.option("--page/--no-page", default=True, help="Serve the live page, and open it where there is a browser.")
 @click.option("--exit", "exit_", is_flag=True, help="End after the last row, as without a terminal.")
 @click.option("--keep", is_flag=True, help="Keep the topics after the end.")
+@json_option
 def command(
     connection: Connection | None,
     rows: int,
@@ -41,6 +43,7 @@ def command(
     page: bool,
     exit_: bool,
     keep: bool,
+    as_json: bool,
 ) -> None:
     """Start a broker and a worker, stream payments through them, and show how the models do.
 
@@ -50,14 +53,17 @@ def command(
     """
     from riparian.app.demo import run as demo
 
+    def say(line: str) -> None:
+        click.echo(line, err=as_json)
+
     folder = Path(".riparian") / "demo"
     settings: dict[str, Any] = {"rows": rows, "port": demo.choose_port(port)}
     started, local = False, connection is None
     with interruptible() as hold, contextlib.ExitStack() as stack:
         try:
             if connection is None:
-                click.echo("Starting Kafka …")
-                connection = stack.enter_context(demo.local_broker(folder, keep, click.echo))
+                say("Starting Kafka …")
+                connection = stack.enter_context(demo.local_broker(folder, keep, say))
                 plan = demo.make_plan(folder, connection, "payments", **settings)
             else:
                 from riparian.app.kafka.admin import wait_for_broker
@@ -72,60 +78,71 @@ def command(
                 number = demo.choose_port(None, PAGE_PORT)
                 address = f"http://127.0.0.1:{number}/"
                 shown = stack.enter_context(demo.page_process(plan, number))
-                demo.until_ready(shown, f"{address}health", click.echo)
-                click.echo(f"Live page: {address}")
-            _run(plan, worker, address)
-            if sys.stdout.isatty() and not exit_:
+                demo.until_ready(shown, f"{address}health", say)
+                say(f"Live page: {address}")
+            _run(plan, worker, address, as_json, say)
+            if sys.stdout.isatty() and not exit_ and not as_json:
                 _stay(plan, worker, address)
             elif keep:
-                click.echo(_kept(plan, local))
+                say(_kept(plan, local))
         finally:
             hold()  # what is being stopped is stopped whole
             if started:
                 click.echo("Stopping …", err=True)
 
 
-def _run(plan: "DemoPlan", worker: "Process", page: str | None) -> None:
+def _run(plan: "DemoPlan", worker: "Process", page: str | None, as_json: bool, say: Callable[[str], None]) -> None:
     """Stream the payments and sum up. page : address of the live page, which is opened once the worker is ready."""
     from riparian.app.demo import run as demo
     from riparian.app.demo.view import Story
 
-    click.echo(f"Starting a worker of stream {plan.spec.name} on {plan.connection} …")
+    say(f"Starting a worker of stream {plan.spec.name} on {plan.connection} …")
     story = Story(plan.rows, demo.changes(demo.recipe(plan.rows)))
-    demo.until_ready(worker, plan.health_url, click.echo)
-    click.echo(f"Metrics: {plan.metrics_url}")
-    if page is not None and sys.stdout.isatty() and has_display():
+    demo.until_ready(worker, plan.health_url, say)
+    say(f"Metrics: {plan.metrics_url}")
+    watched = sys.stdout.isatty() and not as_json
+    if page is not None and watched and has_display():
         click.launch(page)
     began = time.monotonic()
-    with _view(plan, story) as show:
+    with _table(plan, story) if watched else _lines(story, say) as show:
         demo.stream(plan, worker, show)
-    click.echo(f"\n{plan.rows:,} payments in {time.monotonic() - began:.1f} s. What happened, by payments:")
+    seconds = round(time.monotonic() - began, 1)
+    if as_json:
+        of = {"payments": plan.rows, "seconds": seconds, "changes": story.changes, "events": story.events}
+        click.echo(json.dumps({**of, "recall": story.recalls()}))
+        return
+    say(f"\n{plan.rows:,} payments in {seconds} s. What happened, by payments:")
     for sentence in (
         *story.events,
         "Recall of fraud by 1 % of alerts, of each pattern the lowest and the last:",
         *story.summary(),
     ):
-        click.echo(sentence)
+        say(sentence)
 
 
 @contextlib.contextmanager
-def _view(plan: "DemoPlan", story: "Story") -> Iterator["Show"]:
-    """Where figures go: a live table on a terminal, a line now and then elsewhere."""
+def _lines(story: "Story", say: Callable[[str], None]) -> Iterator["Show"]:
+    """Where figures go without a terminal: a line now and then."""
     from riparian.app.demo import view as demo_view
 
-    if not sys.stdout.isatty():
-        due = 0.0
+    due = 0.0
 
-        def line(figures: "WorkerFigures", said: str | None) -> None:
-            nonlocal due
-            story.note(figures, said)
-            if figures.at >= due:
-                due = figures.at + LINE_SECONDS
-                click.echo(demo_view.line(figures, story))
+    def line(figures: "WorkerFigures", said: str | None) -> None:
+        nonlocal due
+        story.note(figures, said)
+        if figures.at >= due:
+            due = figures.at + LINE_SECONDS
+            say(demo_view.line(figures, story))
 
-        yield line
-        return
+    yield line
+
+
+@contextlib.contextmanager
+def _table(plan: "DemoPlan", story: "Story") -> Iterator["Show"]:
+    """Where figures go on a terminal: a live table."""
     from rich.live import Live
+
+    from riparian.app.demo import view as demo_view
 
     heading = f"stream {plan.spec.name} on {plan.connection}, metrics at {plan.metrics_url}"
     with Live(auto_refresh=False) as live:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from riparian.app.cli import broker_option, load, stream_argument
+from riparian.app.cli import broker_option, json_option, load, stream_argument
 from riparian.app.cli.run.generate import recipe_options
 from riparian.app.cli.terminal.parsing import check_label_time, recipe
 from riparian.app.kafka.connection import Connection
@@ -62,7 +62,7 @@ from riparian.app.kafka.connection import Connection
     help="Most instances of a record, where the codec is one of many a record (arrow). [default: 1,000]",
 )
 @click.option("--id-prefix", default="", metavar="TEXT", help="Put before the row's number, which is its id.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+@json_option
 @broker_option
 def command(
     stream: Path,

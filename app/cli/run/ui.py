@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from riparian.app.cli import broker_option, streams_argument
+from riparian.app.cli import broker_option, json_option, streams_argument
 from riparian.app.cli.terminal.messages import configure, log_format_option, show
 from riparian.app.errors import AccessError, BrokerError, SpecError
 from riparian.app.kafka.connection import Connection
@@ -64,6 +65,7 @@ PORT = 6080
 )
 @log_format_option
 @click.option("--open", "browse", is_flag=True, help="Open the page in the browser.")
+@json_option
 @click.pass_context
 def command(
     context: click.Context,
@@ -77,6 +79,7 @@ def command(
     tls_key: Path | None,
     log_format: str,
     browse: bool,
+    as_json: bool,
 ) -> None:
     """Show streams live in a browser: quality, drift, models, partitions, dead letters.
 
@@ -118,6 +121,10 @@ def command(
         show(f"{', '.join(names)} on {connection}: {address} (Ctrl-C ends it)")
         if allowed is not None:
             show(f"the token for commands: {allowed.token}")
+        if as_json:
+            token = None if allowed is None else allowed.token
+            found = {"streams": names, "broker": str(connection), "address": address, "token": token}
+            click.echo(json.dumps(found))
         if browse:
             click.launch(address)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import os
 import random
 import socket
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from riparian.app.cli import broker_option, streams_argument
+from riparian.app.cli import broker_option, json_option, streams_argument
 from riparian.app.cli.run import starting
 from riparian.app.cli.terminal.messages import about, configure, log_format_option, show
 from riparian.app.errors import AccessError, BrokerError, SpecError, UnreachableError
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     help="What is logged to standard error.",
 )
 @log_format_option
+@json_option
 @click.pass_context
 def command(
     context: click.Context,
@@ -92,6 +94,7 @@ def command(
     instance_id: str | None,
     log_level: str,
     log_format: str,
+    as_json: bool,
 ) -> None:
     """Predict, join labels, learn and report for the stream of STREAM.yaml, or for several streams in one process.
 
@@ -179,9 +182,14 @@ def command(
     for spec, connection, instance in zip(specs, connections, instances, strict=True):
         named = "" if instance is None else f", instance id {instance}"
         show(f"worker of stream {spec.name} on {connection}{named}")
-    if port is not None:
+    page = None if port is None else f"http://{web_host}:{port}/metrics"
+    if as_json:
+        runs = zip((spec.name for spec in specs), map(str, connections), instances, strict=True)
+        named = [dict(zip(("stream", "broker", "instance_id"), one, strict=True)) for one in runs]
+        click.echo(json.dumps({"streams": named, "metrics": page}))
+    if page is not None:
         taken = "" if port == web_port else f" (port {web_port} is taken, perhaps by another worker)"
-        show(f"metrics at http://{web_host}:{port}/metrics{taken}")
+        show(f"metrics at {page}{taken}")
     try:
         run(
             [Hosted(file, app, assignment) for file, (app, assignment, _) in zip(streams, hosted, strict=True)],
@@ -190,8 +198,9 @@ def command(
         )
     except GrownError as grown:
         show(f"{grown}: the worker begins again")
+        again = [word for word in sys.argv[1:] if word != "--json"]  # it has said where it is
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-        os.execv(sys.executable, [sys.executable, *flags, "-P", "-m", "riparian.app.cli", *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, *flags, "-P", "-m", "riparian.app.cli", *again])
 
 
 def check_apart(specs: "Sequence[Spec]", files: Sequence[Path]) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from riparian.app.cli import json_option
 from riparian.app.errors import RiparianError
 
 FILES = Path(__file__).resolve().parents[3] / "deploy"
@@ -22,7 +23,7 @@ SITE = "https://riparian.example.org/"  # site_url of mkdocs.yml, where the aler
 )
 @click.option("--docs", metavar="URL", default=SITE, help="Where you serve the documentation: alerts link its runbook.")
 @click.option("--force", is_flag=True, help="Replace files that are there and differ.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def command(out: Path, docs: str, force: bool, as_json: bool) -> None:
     """Write the Prometheus configuration, rules and alerts and the Grafana dashboards to a folder."""
     address = f"{docs.removesuffix('/')}/".encode()

@@ -1,13 +1,14 @@
 """`riparian deploy`: what a cluster has to be given before streams run on it; of several files, for all of them."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from riparian.app.cli import broker_option, streams_argument
+from riparian.app.cli import broker_option, json_option, streams_argument
 from riparian.app.cli.run.worker import check_apart
 from riparian.app.cli.terminal.parsing import WITH_RIGHTS
 from riparian.app.errors import SpecError
@@ -56,13 +57,23 @@ def all_needed(specs: "Sequence[Spec]", users: Sequence[str]) -> "list[Right]":
     return list(dict.fromkeys(right for spec in specs for user in users for right in needed(spec, user)))
 
 
+def _show(commands: Sequence[str], as_json: bool, **about: Any) -> None:
+    """Print the commands, a line each, or as one JSON object with what they are about."""
+    click.echo(json.dumps({**about, "commands": commands}) if as_json else "\n".join(commands))
+
+
 @command.command("topics")
 @streams_argument
 @server_option
 @config_option
+@json_option
 @broker_option
 def topics(
-    streams: tuple[Path, ...], bootstrap_server: str | None, command_config: str | None, connection: Connection
+    streams: tuple[Path, ...],
+    bootstrap_server: str | None,
+    command_config: str | None,
+    as_json: bool,
+    connection: Connection,
 ) -> None:
     """Print the kafka-topics.sh commands that create the topics of the streams, as workers would.
 
@@ -71,12 +82,12 @@ def topics(
     \b
     riparian deploy topics orders.yaml --bootstrap-server kafka:9093
     """
-    from riparian.app.kafka.topics.creating import commands
+    from riparian.app.kafka.topics.creating import planned
 
     server = bootstrap_server or str(connection)
-    found = (line for spec in load(streams) for line in commands(spec, server, command_config))
-    for line in dict.fromkeys(found):  # streams may share topics
-        click.echo(line)
+    # A line for each: streams may share topics.
+    found = {one.command(server, command_config): one._asdict() for spec in load(streams) for one in planned(spec)}
+    _show([*found], as_json, topics=[*found.values()])
 
 
 @command.command("acls")
@@ -86,6 +97,7 @@ def topics(
 @server_option
 @config_option
 @click.option("--apply", is_flag=True, help="Grant the rights at once, by the connection of --kafka-config.")
+@json_option
 @broker_option
 def acls(
     streams: tuple[Path, ...],
@@ -94,6 +106,7 @@ def acls(
     bootstrap_server: str | None,
     command_config: str | None,
     apply: bool,
+    as_json: bool,
     connection: Connection,
 ) -> None:
     """Print the kafka-acls.sh commands that let a principal run commands of Riparian with the streams.
@@ -109,8 +122,8 @@ def acls(
     if not principal.partition(":")[2]:
         raise click.BadParameter(f"{principal!r} has no type: write User:NAME", param_hint="--principal")
     rights = all_needed(load(streams), users)
-    for line in lines(rights, principal, bootstrap_server or str(connection), command_config):
-        click.echo(line)
+    found = lines(rights, principal, bootstrap_server or str(connection), command_config)
+    _show(found, as_json, principal=principal, rights=[right._asdict() for right in rights])
     if apply:
         from riparian.app.kafka.access.rights import grant
 
@@ -137,8 +150,15 @@ def acls(
     show_default=True,
     help="Version of Strimzi's API; v1beta2 before Strimzi 0.49.",
 )
+@json_option
 def kubernetes(
-    streams: tuple[Path, ...], cluster: str, user: str | None, authentication: str, users: tuple[str, ...], api: str
+    streams: tuple[Path, ...],
+    cluster: str,
+    user: str | None,
+    authentication: str,
+    users: tuple[str, ...],
+    api: str,
+    as_json: bool,
 ) -> None:
     """Print Strimzi's KafkaTopic and KafkaUser resources for the streams.
 
@@ -171,4 +191,7 @@ def kubernetes(
                     "both files say the same of it"
                 )
     made = [*resources.values(), strimzi.user(named, cluster, all_needed(specs, users), authentication, api)]
-    click.echo(yaml.safe_dump_all(made, sort_keys=False), nl=False)
+    if as_json:  # which kubectl takes as well
+        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": made}))
+    else:
+        click.echo(yaml.safe_dump_all(made, sort_keys=False), nl=False)

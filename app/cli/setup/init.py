@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from riparian.app.cli import broker_option
+from riparian.app.cli import broker_option, json_option
 from riparian.app.errors import DataError, SpecError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="The file to write; one that is there is never replaced. [default: NAME.yaml]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @broker_option
 def command(data: Path | None, topic: str | None, as_json: bool, connection: "Connection", **given: Any) -> None:
     """Write a stream file that fits the data, with comments, as a first draft.

@@ -4,7 +4,7 @@
 """
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from riparian.app.errors import TopicError
@@ -111,8 +111,3 @@ def not_ours(spec: "Spec", missing: Sequence[str], servers: str, *more: str) -> 
         "missing, and the stream file says create_topics: never: create what is missing by these commands, or leave "
         "create_topics out\n" + "\n".join(lines)
     )
-
-
-def commands(spec: "Spec", servers: str, command_config: str | None = None) -> Iterable[str]:
-    """A command for each topic."""
-    return (one.command(servers, command_config) for one in planned(spec))
