@@ -98,15 +98,12 @@ def test_a_challenger_that_is_none_any_more_is_left_out():
     assert [row.challenger for row in found.rows()] == ["before"]
 
 
-def test_names_are_whole_and_what_came_before_the_first_label_is_said(capsys):
+def test_names_are_whole(capsys):
     found, name = ComparisonSeries(), "a-challenger-with-a-name-as-long-as-names-of-teams-are-in-large-companies"
     found.take(record(0, 1, said(100, 0.1), name))
     _show("s", found.rows(), None)
     shown = capsys.readouterr().out
     assert name in shown
-    assert "A row that was predicted before the first label came counts as an error of both." in shown
-    _show("s", found.rows(), "mean absolute error")
-    assert "before the first label" not in capsys.readouterr().out
 
 
 def test_topics_of_dead_letters_are_whole(capsys):

@@ -177,7 +177,8 @@ def goes_on(
     turns: int = AFTER,
 ) -> None:
     """The learner of a golden state as it was, and after the rest, which today's code comes to from the beginning, too,
-    but for last bits where these have changed since the state was written (`beginning`)."""
+    but for what has changed since the state was written (`beginning`): last bits, and that rows of which two models
+    knew nothing are not compared."""
     assert learner.digest(newer) == digests["restored"]
     for one, digest in ((learner, digests["continued"]), (beginning, digests.get("beginning", digests["continued"]))):
         fold(one, "classification", AFTER, turns)
