@@ -16,7 +16,7 @@ pytestmark = pytest.mark.broker
 
 N = 300
 KEYED = {
-    "keys": {"kind": {"from": "c"}},
+    "keys": {"kind": {"from": "c", "max": 100}},
     "features": {"a": "numeric", "c": {"type": "nominal"}, "n": {"count": "kind", "half_life": "1h"}},
 }
 ELSEWHERE = {("broker", "start"): "tests/broker/test_broker.py", ("demo",): "tests/app/test_demo_view.py"}
@@ -42,7 +42,7 @@ def test_every_command_prints_one_document(stream: Any, tmp_path: Path) -> None:
         assert said == {"streams": [s.name], "broker": s.broker, "address": f"{ui.url}/", "token": None}
 
     rows, state, data = tmp_path / "rows.csv", tmp_path / "p0.state", ["--data", tmp_path / "no-broker"]
-    rows.write_text("id,a,c,y\n" + "".join(f"{i},{i % 7},{'xy'[i % 2]},{['no', 'yes'][i % 2]}\n" for i in range(40)))
+    rows.write_text("kind,a,c,y\n" + "".join(f"{i},{i % 7},{'xy'[i % 2]},{['no', 'yes'][i % 2]}\n" for i in range(40)))
     file, model = [s.path], [s.path, "nb"]
     asked = {
         ("init",): [rows, "--label", "y", "--out", tmp_path / "new.yaml"],
