@@ -185,8 +185,8 @@ def command(
     page = None if port is None else f"http://{web_host}:{port}/metrics"
     if as_json:
         runs = zip((spec.name for spec in specs), map(str, connections), instances, strict=True)
-        named = [dict(zip(("stream", "broker", "instance_id"), one, strict=True)) for one in runs]
-        click.echo(json.dumps({"streams": named, "metrics": page}))
+        each = [dict(zip(("stream", "broker", "instance_id"), one, strict=True)) for one in runs]
+        click.echo(json.dumps({"streams": each, "metrics": page}))
     if page is not None:
         taken = "" if port == web_port else f" (port {web_port} is taken, perhaps by another worker)"
         show(f"metrics at {page}{taken}")
