@@ -230,6 +230,18 @@ def test_what_makes_a_page_ready_is_little_and_an_update_makes_no_chart_anew(bro
         look.context.close()
 
 
+AXES = """async () => {
+    const { Chart, Shared } = await import("/static/chart.js"), shared = new Shared();
+    const line = { name: "mae", label: "mae", colour: "--slate" };
+    const chart = new Chart(shared, { title: "MAE", unit: "", lines: [line], format: String, wide: true });
+    return [[1, 50], [1, 500], [0, 500]].map((mean) => {
+        shared.history = { from: 0, to: 2, start: 0, width: 1, series: new Map([["mae", { mean }]]) };
+        chart.bounds();
+        return chart.log;
+    });
+}"""
+
+
 def test_marks_follow_the_width_a_line_is_switched_off_and_a_drag_zooms(browser: Any, tmp_path: Path) -> None:
     with shown(tmp_path, ["recovering", "worker-gone"]) as (url, _):
         look = Look(browser, url, viewport={"width": 1400, "height": 900})
@@ -245,6 +257,8 @@ def test_marks_follow_the_width_a_line_is_switched_off_and_a_drag_zooms(browser:
         page.wait_for_function(
             "() => [...document.querySelectorAll('.legend button')].some((e) => e.textContent === 'treeoff')"
         )
+        # An error that spans decades has an axis of logarithms, unless it was 0 once.
+        assert page.evaluate(AXES) == [False, True, False]
         box = page.locator("canvas").first.bounding_box()
         page.mouse.move(box["x"] + 300, box["y"] + 100)
         page.mouse.down()

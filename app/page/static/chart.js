@@ -5,6 +5,7 @@ import { h, colour, moment, nice, tick } from "./format.js";
 const LEFT = 56, RIGHT = 12, ENDS = 58, TOP = 8, BOTTOM = 4, AXIS = 20, STRIP = 22;
 const GAP = 6; // buckets: a hole of a few is a metric that comes less often than they are wide
 const OUTLIERS = 0.01; // share of the values at either end that the axis need not hold
+const WIDE = 100; // times the least value that the greatest is
 const LEAST_DRAG = 8; // pixels
 const STEPS = [1e3, 5e3, 15e3, 30e3, 60e3, 300e3, 900e3, 1800e3, 3600e3, 7200e3, 21600e3, 43200e3, 86400e3];
 
@@ -49,9 +50,9 @@ export class Chart {
   // lines : list of {name, label, colour (variable), dash, note}. format : of values, and of ticks so far apart. unit : in
   // the title. limit : a value that is drawn as a dashed line. reigns : of who was champion, a strip below. above : an
   // element over the canvas. ends : whether the last values stand beside the lines. fills : whether it grows with its
-  // card, from `height` on.
-  constructor(shared, { title, unit, lines, height = 110, format, log = false, zero = false, least = null, most = null, axis = true, limit = null, reigns = null, above = null, ends = false, fills = false }) {
-    Object.assign(this, { shared, title, unit, lines, height, least_height: height, fills, format, log, zero, least, most, axis, limit, reigns, right: ends ? ENDS : RIGHT, ends });
+  // card, from `height` on. wide : whether the axis has logarithms where values span decades.
+  constructor(shared, { title, unit, lines, height = 110, format, log = false, wide = false, zero = false, least = null, most = null, axis = true, limit = null, reigns = null, above = null, ends = false, fills = false }) {
+    Object.assign(this, { shared, title, unit, lines, height, least_height: height, fills, format, log, wide, zero, least, most, axis, limit, reigns, right: ends ? ENDS : RIGHT, ends });
     this.canvas = h("canvas", {
       tabindex: 0, role: "slider", "aria-label": `${title} over time`, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0,
       "aria-valuetext": "no values yet",
@@ -171,11 +172,13 @@ export class Chart {
   // Of the axis: a few values at either end, such as those of a stream's first labels, may lie beyond it.
   bounds() {
     const all = [];
+    if (this.wide) this.log = false;
     for (const line of this.shown) for (const value of this.series(line)?.mean ?? []) if (value !== null && !(this.log && value <= 0)) all.push(value);
     if (!all.length) return null;
     all.sort((a, b) => a - b);
     const cut = Math.floor(OUTLIERS * all.length), tail = this.shown.map((line) => this.last(line)).filter((value) => value !== null && !(this.log && value <= 0));
     let low = Math.min(all[cut], ...tail), high = Math.max(all[all.length - 1 - (this.log || this.zero ? 0 : cut)], ...tail);
+    if (this.wide) this.log = low > 0 && high > WIDE * low;
     if (this.log) return [low / 1.2, Math.max(high * 1.2, low * 2)];
     if (this.limit !== null) [low, high] = [Math.min(low, this.limit), Math.max(high, this.limit)];
     if (this.zero) low = Math.min(0, low);

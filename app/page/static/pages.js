@@ -100,7 +100,7 @@ export function charts(app, shared, kinds) {
   const expected = objective.key === "accuracy" ? [{ name: "estimated:champion", label: "expected before labels come", colour, dash: [1, 3] }] : [];
   const target = objective.target?.[0] === "alert_rate" ? objective.target[1] : null;
   const made = {
-    objective: () => new Chart(shared, { title: objective.title, unit: "", lines: [...modelLines(models, "objective", "name"), ...expected], height: 300, fills: kinds.length > 3, least: objective.share ? 0 : null, most: objective.share ? 1 : null,
+    objective: () => new Chart(shared, { title: objective.title, unit: "", lines: [...modelLines(models, "objective", "name"), ...expected], height: 300, fills: kinds.length > 3, wide: !objective.share, least: objective.share ? 0 : null, most: objective.share ? 1 : null,
       format: objective.share ? share : plain, ends: true, above: signs(app, shared, task), reigns: reigns.map((each) => ({ ...each, colour: style(each.look).colour })) }),
     alerts: () => new Chart(shared, { title: "Alert rate", unit: target === null ? "" : `dashed: asked, ${percent(target, 2)}`, zero: true, limit: target, format: share, lines: [{ name: "alert-rate:champion", label: "champion", colour: "--slate" }] }),
     rate: () => new Chart(shared, { title: "Throughput", unit: "/s", zero: true, format: plain, lines: [
