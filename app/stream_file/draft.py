@@ -159,7 +159,8 @@ def write(draft: Draft) -> tuple[str, Spec]:
 
 
 def _text(draft: Draft) -> str:
-    return "\n".join([*_head(draft), "", *_places(draft), *_features(draft), "", *_models(draft)]) + "\n"
+    lines = [*_head(draft), "", *_places(draft), *_features(draft), "", *_models(draft), *_watch(draft)]
+    return "\n".join(lines) + "\n"
 
 
 def _line(text: str, remark: str) -> str:
@@ -394,6 +395,13 @@ def _models(draft: Draft) -> list[str]:
     if draft.silent is not None:
         return [*lines, *_silence(draft.silent, draft.late)]
     return lines if draft.label is None else [*lines, _horizon(draft.late)]
+
+
+def _watch(draft: Draft) -> list[str]:
+    """What sees a field that was renamed, or goes missing, without labels; data with a period need a window by it."""
+    if draft.task == MULTI_INSTANCE:
+        return []
+    return [_line("# drift: {distributions: true}", "alerts where values change, or go missing: docs/build/drift.md")]
 
 
 def _silence(silent: str, late: float | None) -> list[str]:
