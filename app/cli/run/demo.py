@@ -53,7 +53,7 @@ def command(
     """
     from riparian.app.demo import run as demo
 
-    def say(line: str) -> None:
+    def report(line: str) -> None:
         click.echo(line, err=as_json)
 
     folder = Path(".riparian") / "demo"
@@ -62,8 +62,8 @@ def command(
     with interruptible() as hold, contextlib.ExitStack() as stack:
         try:
             if connection is None:
-                say("Starting Kafka …")
-                connection = stack.enter_context(demo.local_broker(folder, keep, say))
+                report("Starting Kafka …")
+                connection = stack.enter_context(demo.local_broker(folder, keep, report))
                 plan = demo.make_plan(folder, connection, "payments", **settings)
             else:
                 from riparian.app.kafka.admin import wait_for_broker
@@ -78,50 +78,50 @@ def command(
                 number = demo.choose_port(None, PAGE_PORT)
                 address = f"http://127.0.0.1:{number}/"
                 shown = stack.enter_context(demo.page_process(plan, number))
-                demo.until_ready(shown, f"{address}health", say)
-                say(f"Live page: {address}")
-            _run(plan, worker, address, as_json, say)
+                demo.until_ready(shown, f"{address}health", report)
+                report(f"Live page: {address}")
+            _run(plan, worker, address, as_json, report)
             if sys.stdout.isatty() and not exit_ and not as_json:
                 _stay(plan, worker, address)
             elif keep:
-                say(_kept(plan, local))
+                report(_kept(plan, local))
         finally:
             hold()  # what is being stopped is stopped whole
             if started:
                 click.echo("Stopping …", err=True)
 
 
-def _run(plan: "DemoPlan", worker: "Process", page: str | None, as_json: bool, say: Callable[[str], None]) -> None:
+def _run(plan: "DemoPlan", worker: "Process", page: str | None, as_json: bool, report: Callable[[str], None]) -> None:
     """Stream the payments and sum up. page : address of the live page, which is opened once the worker is ready."""
     from riparian.app.demo import run as demo
     from riparian.app.demo.view import Story
 
-    say(f"Starting a worker of stream {plan.spec.name} on {plan.connection} …")
+    report(f"Starting a worker of stream {plan.spec.name} on {plan.connection} …")
     story = Story(plan.rows, demo.changes(demo.recipe(plan.rows)))
-    demo.until_ready(worker, plan.health_url, say)
-    say(f"Metrics: {plan.metrics_url}")
+    demo.until_ready(worker, plan.health_url, report)
+    report(f"Metrics: {plan.metrics_url}")
     watched = sys.stdout.isatty() and not as_json
     if page is not None and watched and has_display():
         click.launch(page)
     began = time.monotonic()
-    with _table(plan, story) if watched else _lines(story, say) as show:
+    with _table(plan, story) if watched else _lines(story, report) as show:
         demo.stream(plan, worker, show)
     seconds = round(time.monotonic() - began, 1)
     if as_json:
         of = {"payments": plan.rows, "seconds": seconds, "changes": story.changes, "events": story.events}
         click.echo(json.dumps({**of, "recall": story.recalls()}))
         return
-    say(f"\n{plan.rows:,} payments in {seconds} s. What happened, by payments:")
+    report(f"\n{plan.rows:,} payments in {seconds} s. What happened, by payments:")
     for sentence in (
         *story.events,
         "Recall of fraud by 1 % of alerts, of each pattern the lowest and the last:",
         *story.summary(),
     ):
-        say(sentence)
+        report(sentence)
 
 
 @contextlib.contextmanager
-def _lines(story: "Story", say: Callable[[str], None]) -> Iterator["Show"]:
+def _lines(story: "Story", report: Callable[[str], None]) -> Iterator["Show"]:
     """Where figures go without a terminal: a line now and then."""
     from riparian.app.demo import view as demo_view
 
@@ -132,7 +132,7 @@ def _lines(story: "Story", say: Callable[[str], None]) -> Iterator["Show"]:
         story.note(figures, said)
         if figures.at >= due:
             due = figures.at + LINE_SECONDS
-            say(demo_view.line(figures, story))
+            report(demo_view.line(figures, story))
 
     yield line
 
