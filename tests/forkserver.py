@@ -3,9 +3,9 @@
 `python -m riparian.app.cli worker` spends two seconds of a core before its first line, and the tests start hundreds of
 them. One process of a run imports the same modules once, loads the kernels that most streams use, and forks for each
 `Process` a child that runs the module as `python -m` would. The child is a process like any other: it is killed, frozen
-and limited as one, has its own working directory, environment and output, and ends with the interpreter. What an exec
-would show (the command line, a fresh import, another seed of hashes) is left to the tests that start `riparian` as
-users do.
+and limited as one, has its own working directory, environment and output, and ends with the interpreter. One that
+executes `python -m` itself, as a worker does that begins again, is followed by a fork, too. What an exec would show
+(the command line, a fresh import, another seed of hashes) is left to the tests that start `riparian` as users do.
 
 The run's first process (`tests/conftest.py`) starts the server, which imports nothing until it is asked or gets a line,
 and ends when that process does. It has one thread. A `Process` may outlive whoever asked for it, but not the server.
@@ -25,6 +25,7 @@ import selectors
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,8 @@ FOLDER = (
 SOCKET = "forks"
 COSTS = "costs"  # file of a line for each process that has ended: seconds of CPU, and the test that asked for it
 LENGTH = 8  # bytes that say how long a request is
+ANSWER = struct.Struct("!?q")  # whether a process has begun, and its id; else it has ended, and its exit code
+FOLLOWED = 97  # exit code of a process that has asked for the one that follows it
 
 # What most streams of the tests run (`tests.broker.harness.stream_file`), and the detectors of drift.
 COMMON = {
@@ -93,14 +96,9 @@ class Process:
     ) -> None:
         self.args = [sys.executable, "-m", *arguments]
         self.returncode: int | None = None
-        request = {"arguments": list(arguments), "cwd": str(cwd), "n_files": n_files, "test": _test()}
-        body = json.dumps(request | {"environment": dict(os.environ if env is None else env)}).encode()
-        self._link = socket.socket(socket.AF_UNIX)
-        self._link.connect(str(_folder() / SOCKET))
-        socket.send_fds(self._link, [len(body).to_bytes(LENGTH)], [stdout, stderr])
-        self._link.sendall(body)
-        self._answers = self._link.makefile("rb")
-        self.pid = int(self._answers.readline())
+        environment = dict(os.environ if env is None else env)
+        self._link = _ask(arguments, stdout, stderr, cwd=str(cwd), environment=environment, n_files=n_files)
+        _, self.pid = self._answer()
 
     def poll(self) -> int | None:
         """The exit code (the negative signal, where one ended it), or None while it runs."""
@@ -109,23 +107,41 @@ class Process:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        if self.returncode is None:
+        while self.returncode is None:
             if not select.select([self._link], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
-            self.returncode = int(self._answers.readline())  # ValueError: the server has gone
-            self._answers.close()
+            begun, number = self._answer()
+            if begun:  # another one in its place
+                self.pid = number
+                continue
+            self.returncode = number
             self._link.close()
         return self.returncode
 
+    def _answer(self) -> tuple[bool, int]:
+        begun, number = ANSWER.unpack(_exactly(self._link, ANSWER.size))  # EOFError: the server has gone
+        return begun, number
+
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        while self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # another one is about to take its place
+                return os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+def _ask(arguments: Sequence[str], stdout: int, stderr: int, **request: Any) -> socket.socket:
+    """Ask the server for a child, whose beginning and end come by the link."""
+    body = json.dumps({"arguments": list(arguments), "test": _test(), **request}).encode()
+    link = socket.socket(socket.AF_UNIX)
+    link.connect(str(_folder() / SOCKET))
+    socket.send_fds(link, [len(body).to_bytes(LENGTH)], [stdout, stderr])
+    link.sendall(body)
+    return link
 
 
 def _test() -> str:
@@ -212,6 +228,7 @@ class _Server:
     def __init__(self, folder: Path) -> None:
         self._prepared = False
         self._children: dict[int, socket.socket] = {}
+        self._left: dict[int, socket.socket] = {}  # by children that have ended for others to follow
         self._costs, self._tests = (folder / COSTS).open("a"), dict[int, str]()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(folder / "forks.new"))
@@ -233,7 +250,7 @@ class _Server:
                 ready = {key.fileobj for key, _ in selector.select()}
                 if self._woken in ready:
                     self._woken.recv(4096)
-                    self._tell_ends()
+                    self._take_ends()
                 if self._listener in ready and (request := self._fork()) is not None:
                     return request
                 if sys.stdin in ready:
@@ -246,6 +263,14 @@ class _Server:
         link, _ = self._listener.accept()
         head, (stdout, stderr), *_ = socket.recv_fds(link, LENGTH, 2)
         request: dict[str, Any] = json.loads(_exactly(link, int.from_bytes(head)))
+        if "follows" in request:
+            link.close()
+            left = self._left_by(request["follows"])
+            if left is None:
+                os.close(stdout)
+                os.close(stderr)
+                return None
+            link = left
         self._prepare()
         sys.stdout.flush()
         child = os.fork()
@@ -253,7 +278,7 @@ class _Server:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            for one in (link, self._listener, self._woken, self._wakes, *self._children.values()):
+            for one in (link, self._listener, self._woken, self._wakes, *self._children.values(), *self._left.values()):
                 one.close()
             nothing = os.open(os.devnull, os.O_RDONLY)
             for number, given in enumerate((nothing, stdout, stderr)):
@@ -263,22 +288,34 @@ class _Server:
         os.close(stdout)
         os.close(stderr)
         self._children[child], self._tests[child] = link, request["test"]
-        _say(link, child)
+        _say(link, child, begun=True)
         return None
+
+    def _left_by(self, child: int) -> socket.socket | None:
+        """The link of a child that ends for another to follow; None where somebody has ended it before."""
+        if child in self._children:
+            self._take_end(*os.wait4(child, 0))
+        return self._left.pop(child, None)
 
     def _prepare(self) -> None:
         if not self._prepared:
             _prepare()
             self._prepared = True
 
-    def _tell_ends(self) -> None:
+    def _take_ends(self) -> None:
         for child in list(self._children):
             ended, status, used = os.wait4(child, os.WNOHANG)
             if ended:
-                print(used.ru_utime + used.ru_stime, self._tests.pop(child), file=self._costs, flush=True)
-                link = self._children.pop(child)
-                _say(link, os.waitstatus_to_exitcode(status))
-                link.close()
+                self._take_end(ended, status, used)
+
+    def _take_end(self, child: int, status: int, used: resource.struct_rusage) -> None:
+        print(used.ru_utime + used.ru_stime, self._tests.pop(child), file=self._costs, flush=True)
+        link, code = self._children.pop(child), os.waitstatus_to_exitcode(status)
+        if code == FOLLOWED:
+            self._left[child] = link
+            return
+        _say(link, code, begun=False)
+        link.close()
 
     def _end(self) -> None:
         """The caller has ended, or says that it will: nothing is left over."""
@@ -287,7 +324,7 @@ class _Server:
                 os.kill(child, number)
             deadline = time.monotonic() + seconds
             while self._children and time.monotonic() < deadline:
-                self._tell_ends()
+                self._take_ends()
                 time.sleep(0.02)
 
 
@@ -300,9 +337,18 @@ def _exactly(link: socket.socket, n: int) -> bytes:
     return found
 
 
-def _say(link: socket.socket, number: int) -> None:
+def _say(link: socket.socket, number: int, *, begun: bool) -> None:
     with contextlib.suppress(OSError):  # who asked has gone
-        link.sendall(f"{number}\n".encode())
+        link.sendall(ANSWER.pack(begun, number))
+
+
+def _follow(_: str, command: Sequence[str]) -> NoReturn:
+    """For `os.execv` of `python -m`: the server forks what follows this process, which ends."""
+    arguments = command[command.index("-m") + 1 :]
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    _ask(arguments, 1, 2, cwd=os.getcwd(), environment=dict(os.environ), n_files=None, follows=os.getpid())
+    os._exit(FOLLOWED)
 
 
 def _become(request: dict[str, Any]) -> NoReturn:
@@ -312,6 +358,7 @@ def _become(request: dict[str, Any]) -> NoReturn:
     os.environ.update(request["environment"])
     if request["n_files"] is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (request["n_files"], request["n_files"]))
+    os.execv = _follow  # type: ignore[assignment]
     module, *arguments = request["arguments"]
     sys.argv = [module, *arguments]
     sys.path[0] = request["cwd"]

@@ -37,11 +37,12 @@ def by_key(s: Stream, topic: str, records: Sequence[Sent], n: int) -> list[int]:
 
 @pytest.mark.parametrize("kind", ["shared", "partition"])
 def test_a_stream_goes_on_with_the_partitions_that_its_topics_get(stream: Any, kind: str) -> None:
-    """The file says 2 all the time. Labels of 200 records come when their keys go elsewhere."""
+    """The file says 2 all the time. Labels of 200 records come when their keys go elsewhere. One worker is started, and
+    so begins again, as those of users do."""
     s = stream(partitions=2, learning=kind)
     features, labels = instances(1200)
     of_features, of_labels = s.spec.topics.features, str(s.spec.topics.labels)
-    with s.worker() as worker:
+    with s.worker(forked=kind == "shared") as worker:
         before = by_key(s, of_features, features[:600], 2)
         known = by_key(s, of_labels, labels[:400], 2)
         for p in range(2):
