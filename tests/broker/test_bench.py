@@ -25,7 +25,8 @@ TINY = {
 def figures(tmp_path, module, *arguments):
     """The figures of a benchmark, and what it showed."""
     environment = {**os.environ, "RIPARIAN_RESULTS": str(tmp_path)}
-    done = forkserver.run([f"benchmarks.{module}", *arguments], env=environment, timeout=2 * PATIENCE)
+    command = ["tests.forked", f"benchmarks.{module}", *arguments]
+    done = forkserver.run(command, env=environment, timeout=2 * PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((tmp_path / f"{module}.json").read_text())["figures"], done.stdout
 

@@ -9,17 +9,30 @@ from typing import Any
 
 import pytest
 
-from tests.broker.harness import PATIENCE
+from tests.broker.harness import PATIENCE, ROOT
 
 pytestmark = pytest.mark.broker
 
-NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "payments" / "notebook.ipynb"
+# `riparian` without the seconds of its imports; asked to end, it asks for the same.
+COMMAND = f"""#!{sys.executable}
+import os, signal, sys
+sys.path.insert(0, {str(ROOT)!r})
+from tests.forkserver import Process
+process = Process(["riparian.app.cli", *sys.argv[1:]], stdout=1, stderr=2, cwd=os.getcwd())
+signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+sys.exit(process.wait())
+"""
+NOTEBOOK = ROOT / "examples" / "payments" / "notebook.ipynb"
 
 
 def test_each_cell_runs(broker: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RIPARIAN_BROKER", broker)
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    command = tmp_path / "bin" / "riparian"
+    command.parent.mkdir()
+    command.write_text(COMMAND)
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     names: dict[str, Any] = {}
     shown = ""
     try:
