@@ -17,6 +17,7 @@ QUIET = (
     "--disable-sync",
 )
 WIDE, PHONE, HEIGHT = 1280, 390, 900
+LOOK = 0.1  # seconds between two looks at a page
 
 
 @pytest.fixture(scope="module")
@@ -63,11 +64,13 @@ class Look:
         self.page.wait_for_selector("main > *", state="attached")
         return self.page
 
+    def until(self, condition: str, argument: Any = None) -> None:
+        """Ask again and again until it is so; not with each frame, which would be drawn for it."""
+        self.page.wait_for_function(condition, arg=argument, polling=1000 * LOOK)
+
     def until_said(self, text: str, where: str = "body") -> None:
         try:
-            self.page.wait_for_function(
-                "([where, text]) => document.querySelector(where)?.textContent.includes(text)", arg=[where, text]
-            )
+            self.until("([where, text]) => document.querySelector(where)?.textContent.includes(text)", [where, text])
         except Exception:  # a page tells more than a timeout
             shown = self.page.evaluate("where => document.querySelector(where)?.textContent", where)
             raise AssertionError(f"{text!r} is not in {where}: {shown!r}; {self.wrong}") from None
@@ -86,11 +89,11 @@ class Look:
 
     def until_it_fits(self) -> None:
         """Until nothing is wider than the window, which charts learn a frame after its width has changed."""
-        self.page.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth")
+        self.until("() => document.documentElement.scrollWidth <= innerWidth")
 
     def until_drawn(self) -> None:
         """Until the first chart has its lines."""
-        self.page.wait_for_function(
+        self.until(
             "() => [...document.querySelectorAll('.entry b')].some((each) => !['–', ''].includes(each.textContent))"
         )
 
