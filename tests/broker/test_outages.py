@@ -16,6 +16,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker.broker import LocalBroker
 from riparian.app.kafka.local_broker.ports import free_port
 from tests.broker.harness import PATIENCE, Stream, instances, riparian, stream_file
+from tests.broker.test_ui import Ui
 from tests.processes import until
 from tests.shared import PROPERTIES
 
@@ -61,55 +62,43 @@ def relayed(to: list[int]) -> Iterator[str]:
         server.close()
 
 
-def test_a_broker_that_is_late_goes_and_comes_back_elsewhere_costs_nothing(waiting_broker, tmp_path, topic_name):
-    """One worker waits for it, sees it killed while records are on their way, and then stopped in order; it comes back
-    at another address, where the bootstrap servers find it."""
-    s = Stream(f"127.0.0.1:{waiting_broker.port}", tmp_path, topic_name, topics_made=False)
-    n = 500  # few: the next test fills the largest file of all
-    rows, ports = instances(3 * n, delay=20), [waiting_broker.port]
+def test_a_broker_that_is_late_dies_stops_and_comes_back_elsewhere_costs_nothing(tmp_path, topic_name):
+    """One worker waits for it, sees it die of a full disk while records are on their way, and then stopped in order; it
+    comes back at another address, where the bootstrap servers find it. A page sees it gone, and there again."""
+    late = LocalBroker(tmp_path / "broker", port=free_port(), properties=PROPERTIES)
+    s = Stream(f"127.0.0.1:{late.port}", tmp_path, topic_name, topics_made=False)
+    rows, ports = instances(4500, delay=20), [late.port]
+
+    def goes_on(start: int, stop: int) -> Any:
+        s.give(rows, start, stop)
+        return s.reach(stop, worker=worker)
+
     with relayed(ports) as door, s.worker(broker=door) as worker:
         worker.wait_for("trying again")
-        waiting_broker.start()
-        worker.wait_for("Worker ready")
-        s.give(rows, 0, n)
-        s.reach(n, worker=worker)
-        assert "ERROR" not in worker.output  # a broker that is new has no coordinator of groups at first
-        with s.giving(rows, n, 2 * n, pause=0.05, chunk=100):
-            s.predicted(n + 100, worker)
-            waiting_broker.kill()
-            time.sleep(AWAY)
-            assert worker.process.poll() is None, worker.output[-3000:]
-            waiting_broker.start()
-        s.reach(2 * n, worker=worker)
-        waiting_broker.stop()
+        with late:
+            worker.wait_for("Worker ready")
+            goes_on(0, 1000)
+            assert "ERROR" not in worker.output  # a broker that is new has no coordinator of groups at first
+            with Ui(tmp_path, s.broker, s.path) as page:
+                until(lambda: page.status(s.name)["works"])
+                # No file may grow beyond this: to Kafka, the same as a full disk.
+                largest = max(file.stat().st_size for file in late.data_dir.rglob("*.log"))
+                resource.prlimit(late.pid, resource.RLIMIT_FSIZE, (largest + 30_000, largest + 30_000))
+                with s.giving(rows, 1000, 4000, chunk=200):
+                    until(lambda: not late.alive)
+                    assert "have failed" in (late.data_dir / "logs" / "server.log").read_text()
+                    until(lambda: page.status(s.name)["away"] is not None)
+                    assert worker.process.poll() is None, worker.output[-3000:]
+                    late.start()
+                s.reach(4000, worker=worker)
+                until(lambda: page.status(s.name)["away"] is None)
         time.sleep(AWAY)
         assert worker.process.poll() is None, worker.output[-3000:]
-        with LocalBroker(waiting_broker.data_dir, port=free_port(), properties=PROPERTIES) as second:
-            ports.append(second.port)
-            s.broker = second.bootstrap
-            s.give(rows, 2 * n)
-            learner = s.reach(3 * n, worker=worker)
-            assert worker.stop() == 0
-            assert s.check(learner).pending.counts["joined"] == 3 * n
-
-
-def test_a_full_disk_stops_the_broker_and_costs_nothing(own_broker, tmp_path, topic_name):
-    s = Stream(own_broker.bootstrap, tmp_path, topic_name)
-    rows = instances(4000)
-    with s.worker(name="waits") as worker:
-        s.give(rows, 0, 1000)
-        s.reach(1000, worker=worker)
-        # No file may grow beyond this: to Kafka, the same as a full disk.
-        largest = max(file.stat().st_size for file in own_broker.data_dir.rglob("*.log"))
-        resource.prlimit(own_broker.pid, resource.RLIMIT_FSIZE, (largest + 30_000, largest + 30_000))
-        with s.giving(rows, 1000, chunk=200):
-            until(lambda: not own_broker.alive)
-            assert "have failed" in (own_broker.data_dir / "logs" / "server.log").read_text()
-            assert worker.process.poll() is None, worker.output[-3000:]
-            own_broker.start()
-        s.check(s.reach(4000, worker=worker))
+        with LocalBroker(late.data_dir, port=free_port(), properties=PROPERTIES) as elsewhere:
+            ports.append(elsewhere.port)
+            s.broker = elsewhere.bootstrap
+            assert s.check(goes_on(4000, 4500)).pending.counts["joined"] == 4500
         # Without a broker, a worker that is told to stop does.
-        own_broker.kill()
         assert worker.stop() == 0
 
 

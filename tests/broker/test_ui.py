@@ -1,4 +1,4 @@
-"""`riparian ui` in a real browser: a stream that drifts, a worker and a broker that die, and hostile text."""
+"""`riparian ui` in a real browser: a stream that drifts, a worker that dies, and hostile text."""
 
 import json
 import os
@@ -22,7 +22,6 @@ from tests import forkserver
 from tests.broker.harness import (
     PATIENCE,
     Sent,
-    Stream,
     drifts,
     instances,
     riparian,
@@ -123,10 +122,10 @@ def drifting(n: int, start: int, turned: bool) -> tuple[list[Sent], list[Sent]]:
     return features, labels
 
 
-def test_the_page_shows_what_happens(browser, own_broker, tmp_path, topic_name):
-    """From nothing, over a drift, a worker's death and a broker's, to a page that was started again."""
-    s = Stream(
-        own_broker.bootstrap, tmp_path, topic_name, partitions=2, learning="partition",
+def test_the_page_shows_what_happens(browser, stream, tmp_path):
+    """From nothing, over a drift and a worker's death, to a page that was started again."""
+    s = stream(
+        partitions=2, learning="partition",
         metrics={"every": "500ms", "window": 500}, drift={"detectors": ["adwin"], "on_drift": "alert"},
     )  # fmt: skip
     name = s.name
@@ -170,7 +169,7 @@ def test_the_page_shows_what_happens(browser, own_broker, tmp_path, topic_name):
                     if tab in ("overview", "timeline"):
                         other.until_said("errors of champion rose")
                     if tab == "overview":
-                        shown.wait_for_function("() => document.querySelector('.marks button') !== null")
+                        other.until("() => document.querySelector('.marks button') !== null")
                     assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), (tab, width)
                     assert not other.accessible(), (tab, scheme, other.accessible())
                 assert not other.wrong, other.wrong
@@ -231,23 +230,16 @@ def test_the_page_shows_what_happens(browser, own_broker, tmp_path, topic_name):
             chart = page.locator("canvas").first
             chart.focus()
             page.keyboard.press("End")
-            page.wait_for_function(
-                "() => document.querySelector('canvas').getAttribute('aria-valuetext').includes('nb ')"
-            )
+            look.until("() => document.querySelector('canvas').getAttribute('aria-valuetext').includes('nb ')")
 
             page = look.open(name, "overview")
             worker.kill()
         look.until_said("Nobody works on partitions 0 and 1.")
         assert page.title().startswith("▲ no worker")
-
-        own_broker.kill()
-        look.until_said("does not answer since", "#pill")
-        own_broker.start()
-        until(lambda: ui.status(name)["away"] is None)
         assert not ui.status(name)["works"]
         with s.worker() as worker:
             until(lambda: ui.status(name)["works"])
-            page.wait_for_function("() => !document.querySelector('#verdict').textContent.includes('Nobody works')")
+            look.until("() => !document.querySelector('#verdict').textContent.includes('Nobody works')")
             assert worker.stop() == 0
         assert not [line for line in look.wrong if "ERR_" not in line], look.wrong
         # A page that is open holds nothing up, and sees that it is alone.
@@ -507,7 +499,7 @@ def test_dead_letters_are_retried_by_buttons(browser, stream, tmp_path):
         look.until_said("29 letters written again", "dialog")
         page.keyboard.press("Escape")
         # What is no JSON may be read by another format.
-        page.wait_for_function("() => document.querySelectorAll('[aria-label^=\"Retry the letter\"]').length === 1")
+        look.until("() => document.querySelectorAll('[aria-label^=\"Retry the letter\"]').length === 1")
         look.until_said("retried")
         assert not look.accessible(), look.accessible()
         assert not look.wrong, look.wrong
