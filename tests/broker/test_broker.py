@@ -95,12 +95,15 @@ def test_a_daemon_starts_once_is_seen_and_stops_and_one_in_the_foreground_ends_w
         local.stop(folder)
 
 
+# What it holds is no Kafka, which would do nothing for it: that one goes, too, test_demo.py sees.
 CALLER = """
 import sys, threading, time
 from pathlib import Path
-from riparian.app.kafka.local_broker.broker import LocalBroker
+from riparian.app.kafka.local_broker import broker as local
 
-broker = LocalBroker(Path(sys.argv[1]))
+local._prepare, local.ready = lambda *_: ["sleep", "600"], lambda _: True
+Path(sys.argv[1], "logs").mkdir(exist_ok=True)
+broker = local.LocalBroker(Path(sys.argv[1]))
 worker = threading.Thread(target=broker.start)  # a thread that ends must not take the broker along
 worker.start()
 worker.join()
