@@ -200,3 +200,20 @@ class Brokers:
         for i, one in enumerate(self.all):  # such storage is not formatted beforehand
             (one.data_dir / "kafka").mkdir(parents=True)
             (one.data_dir / "kafka" / "meta.properties").write_text(f"version=0\nbroker.id={i + 1}\n")
+
+
+class Lent(Brokers):
+    """A broker that others use, too, at HOST:PORT: nothing befalls it, and no listener advertises a proxy."""
+
+    def __init__(self, address: str, n_slots: int) -> None:
+        port = int(address.rpartition(":")[2])
+        self.bootstrap, self.failures, self.ports = address, [], [[(port, port)]] * n_slots
+
+    def start(self) -> None:
+        """It runs."""
+
+    def settled(self) -> bool:
+        return True
+
+    def end(self) -> None:
+        """It goes on."""

@@ -232,6 +232,7 @@ def run(
     grows: bool = False,
     n_brokers: int = 1,
     kafka: str | None = None,
+    lent: str | None = None,
     beside: Sequence[Mapping[str, Any]] = (),
     **fields: Any,
 ) -> Report:
@@ -239,7 +240,7 @@ def run(
 
     `rate`, `backlog`, `rekey`, `changes`, `fields` : as in `Subject`. `beside` : fields of further streams, which each
     worker runs, too. `rolling` : between faults workers are restarted, one by one, with changed stream files. `grows` :
-    twice meanwhile features and labels get twice as many partitions. `n_brokers`, `kafka` : as in `Cluster`.
+    twice meanwhile features and labels get twice as many partitions. `n_brokers`, `kafka`, `lent` : as in `Cluster`.
     """
     subjects = [
         Subject(folder, name if i == 0 else f"{name}-{i + 1}", its, rekey, changes, grows)
@@ -251,7 +252,7 @@ def run(
     def tell(line: str) -> None:
         say(f"{time.monotonic() - began:7.1f} s  {line}")
 
-    cluster = Cluster(folder, [one.file for one in subjects], n_slots, tell, entry, session, n_brokers, kafka)
+    cluster = Cluster(folder, [one.file for one in subjects], n_slots, tell, entry, session, n_brokers, kafka, lent)
 
     def wait(done: Callable[[Subject], bool], until: float) -> bool:
         while not (held := all(done(one) for one in subjects)) and time.monotonic() < until:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.broker.harness import Worker
-from tests.chaos.brokers import Brokers
+from tests.chaos.brokers import Brokers, Lent
 from tests.chaos.proxy import Network, Proxy
 from tests.chaos.schedule import Step
 
@@ -37,6 +37,8 @@ class Cluster:
         Session timeout of the workers, in seconds.
     n_brokers, kafka :
         How many, and their version, as `Brokers` takes it.
+    lent : str, optional
+        The address of a broker to use instead, where steps are about workers alone.
     """
 
     def __init__(
@@ -49,9 +51,10 @@ class Cluster:
         session: float = 6.0,
         n_brokers: int = 1,
         kafka: str | None = None,
+        lent: str | None = None,
     ) -> None:
         self.folder, self.streams, self.say, self.entry, self.session = folder, streams, say, entry, session
-        self.brokers = Brokers(folder, n_brokers, kafka, n_slots)
+        self.brokers = Brokers(folder, n_brokers, kafka, n_slots) if lent is None else Lent(lent, n_slots)
         self.proxies: list[list[Proxy]] = []  # of each slot
         self.workers: dict[int, Worker] = {}
         self._leaving: dict[int, tuple[Worker, float]] = {}
@@ -59,7 +62,8 @@ class Cluster:
         self._started = 0
 
     def connect(self, network: Network) -> None:
-        self.proxies = [[Proxy(network, *ports) for ports in slot] for slot in self.brokers.ports]
+        if not isinstance(self.brokers, Lent):
+            self.proxies = [[Proxy(network, *ports) for ports in slot] for slot in self.brokers.ports]
 
     @property
     def n_fenced(self) -> int:

@@ -70,7 +70,7 @@ def test_a_worker_without_a_guard_runs_and_what_a_crash_leaves_undone_proves_not
 
 
 @pytest.mark.broker
-def test_faults_lose_nothing_and_repeat_nothing_and_without_a_guard_they_do(tmp_path):
+def test_faults_lose_nothing_and_repeat_nothing_and_without_a_guard_they_do(broker, tmp_path):
     """Two campaigns at once: they wait most of the time."""
 
     def campaign(name, n_faults, kinds, **options):
@@ -82,7 +82,7 @@ def test_faults_lose_nothing_and_repeat_nothing_and_without_a_guard_they_do(tmp_
     with ThreadPoolExecutor(2) as pool:
         guarded = pool.submit(campaign, "guarded", len(SHORT), SHORT, **fields(SEED))
         entry = ("tests.chaos.unguarded", "tail")
-        unguarded = pool.submit(campaign, "unguarded", 3, (KILL,), entry=entry, patience=UNGUARDED_SECONDS)
+        unguarded = pool.submit(campaign, "unguarded", 3, (KILL,), entry=entry, patience=UNGUARDED_SECONDS, lent=broker)
         report = guarded.result()
         assert report.passed, summary(report)
         assert report.counts.total() == len(SHORT)
