@@ -1,7 +1,8 @@
 """Tests over several processes (`--processes N`).
 
 The run's process imports and collects everything, once. Each file of tests runs in a fork of it, N at a time, whose
-memory is given back at the file's end: numba takes hundreds of megabytes to compile a family's kernels. Tests on a
+memory is given back at the file's end: numba takes hundreds of megabytes to compile a family's kernels. Files that have
+a costly fixture of a whole process in common (`IN_COMMON`) are one, so that it is made once. Tests on a
 broker mostly wait: of the other files no more run at a time than there are cores, so that neither kind is left when the
 other one is done, and then one more. Without the option tests run where they are, for a debugger. `--costs N` lists the
 N files and the N tests that took most CPU, in their own process (with all that it waited for) and in those of the fork
@@ -35,6 +36,9 @@ TESTS = pytest.StashKey[dict[str, float]]()  # seconds of each
 ASKED = pytest.StashKey[dict[str, float]]()  # `forkserver.costs`
 
 
+IN_COMMON = ("cluster",)  # fixtures
+
+
 class File:
     """A process that runs tests, of one file, one after the other, and gives the reports of each.
 
@@ -59,6 +63,19 @@ class File:
         _, status, used = os.wait4(self._pid, 0)
         self._costs.append((used.ru_utime + used.ru_stime, used.ru_maxrss, self._name))
         return status
+
+
+def together(items: Iterable[pytest.Item]) -> list[list[pytest.Item]]:
+    """The items that one process runs, file by file: those of a file, and of files with a fixture in common."""
+    every: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        every.setdefault(item.path, []).append(item)
+    places: dict[object, list[pytest.Item]] = {}
+    for path, found in every.items():
+        used = {name for item in found for name in getattr(item, "fixturenames", ())}
+        place = next((name for name in IN_COMMON if name in used), path)
+        places.setdefault(place, []).extend(found)
+    return list(places.values())
 
 
 def following(files: list[list[pytest.Item]], n_computing: int, n_cores: int) -> list[pytest.Item] | None:
@@ -128,10 +145,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     n = session.config.getoption("processes")
     if not n or session.testsfailed or session.config.option.collectonly:
         return None
-    every: dict[Path, list[pytest.Item]] = {}
-    for item in session.items:
-        every.setdefault(item.path, []).append(item)
-    files, running = list(every.values()), dict[Any, File]()
+    files, running = together(session.items), dict[Any, File]()
     n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one for all
     gc.collect()

@@ -8,7 +8,7 @@ import pytest
 
 from tests import conftest
 from tests.conftest import ASKING, ROOT
-from tests.spread import following
+from tests.spread import following, together
 
 DYING = """
 import os
@@ -88,6 +88,15 @@ def test_as_many_files_compute_as_there_are_cores_and_the_others_wait(file):
     left = [file("w3", "broker")]
     assert taken(0) == "w3"
     assert not left
+
+
+def test_files_with_a_costly_fixture_in_common_are_one():
+    def item(path, *fixtures):
+        return SimpleNamespace(path=path, fixturenames=fixtures)
+
+    secured, alone, lists = item("secured", "cluster"), item("alone", "tmp_path"), item("lists", "cluster")
+    another = item("lists")
+    assert together([secured, alone, lists, another]) == [[secured, lists, another], [alone]]
 
 
 def test_the_broker_is_asked_for_where_a_test_needs_it_and_not_waited_for_at_the_end(monkeypatch, file):
