@@ -33,17 +33,25 @@ def broker() -> str:
         return address.read_text()
 
 
+def address() -> str | None:
+    """The same, where it has been asked for."""
+    file = Path(os.environ.get(FOLDER, os.devnull)) / ADDRESS
+    return file.read_text() if file.exists() else None
+
+
 def hold(folder: Path) -> None:
     """Run the broker until SIGTERM."""
     from riparian.app.kafka.local_broker.broker import LocalBroker
 
     told = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: told.set())
-    with LocalBroker(folder / "broker", report=print, properties=PROPERTIES) as local:
-        fresh = folder / f"{ADDRESS}.new"
-        fresh.write_text(local.bootstrap)
-        fresh.rename(folder / ADDRESS)
-        told.wait()
+    local = LocalBroker(folder / "broker", report=print, properties=PROPERTIES)
+    local.start()
+    fresh = folder / f"{ADDRESS}.new"
+    fresh.write_text(local.bootstrap)
+    fresh.rename(folder / ADDRESS)
+    told.wait()
+    local.kill()  # to close thousands of logs in good order would be for nobody
 
 
 if __name__ == "__main__":
