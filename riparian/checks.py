@@ -282,7 +282,7 @@ def check_any_pieces(learner: type[Learner], task: str, case: Case) -> None:
 
 
 def _check_pieces(learner: type[Learner], task: str, case: Case, delay: int) -> None:
-    n = FASTER if learner.entry.slow else 1500
+    n = FASTER if learner.entry.slow else 1500 if delay else 600  # of which each operation is a program
     x, y = rows(n, task)
     program = interleaved(y, delay)
     slab, shape = slab_of(task, x), (n, schema_of(task).n_outputs)

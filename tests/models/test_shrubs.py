@@ -46,7 +46,7 @@ def stream(n, task, seed=3, missing=0.05):
     ],
 )
 def test_equal_to_the_twin(task, parameters):
-    n = 100
+    n = 70
     x, y = stream(n, task)
     weights = np.random.default_rng(1).integers(1, 4, n).astype(float)
     classes = task == "classification"
