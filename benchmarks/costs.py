@@ -29,6 +29,7 @@ from riparian.app.stream_file.spec import build
 from riparian.models.auto.auto import resolve
 from riparian.models.contract import LEARN, PREDICT, Floats, Program, Schema
 from riparian.models.evaluation.auroc import areas
+from riparian.models.evaluation.costs import Costs, Priced
 from riparian.models.predictions.calibration import POWERS_WIDTH, Calibration
 from riparian.models.predictions.decision import DECIDED_WIDTH, LOWEST, WIDTH, Threshold, by_cost
 from riparian.models.registry import create
@@ -38,6 +39,9 @@ from riparian.topics.names import INPUTS
 from riparian.topics.records import RawBatch
 
 COSTS = np.array([[0.0, 1.0], [20.0, 0.0]])
+PRICED = Priced(
+    Costs(np.column_stack((COSTS.max(axis=1), COSTS)), np.zeros((2, 3), np.bool_), -1, 20.0), np.zeros((0, 0))
+)
 WEIGHT = 20.0
 TARGETS = (("alert_rate", 0.01), ("recall", 0.8), ("recall", 0.5), ("precision", 0.5))
 DELAYS = (0, 2000)
@@ -84,7 +88,7 @@ def likeliest(program: Program, out: Floats, decided: Floats) -> None:
 
 
 def cheapest(program: Program, out: Floats, decided: Floats) -> None:
-    by_cost(program, out, decided, COSTS)
+    by_cost(program, out, decided, PRICED)
 
 
 def at_target(target: str, share: float) -> Decide:

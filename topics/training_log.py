@@ -39,7 +39,7 @@ class Terms(msgspec.Struct, array_like=True, frozen=True):
     weights : dict of str to float
         Class -> what its labels count, where that is not 1.
     costs : dict, optional
-        True class -> class named -> what that costs; None: all mistakes are alike.
+        True class -> class named -> what that costs, or which feature says it; None: all mistakes are alike.
     target : (str, str), optional
         What a threshold keeps, and the class that it is about. None in records of before, which have no class alone.
     """
@@ -48,7 +48,7 @@ class Terms(msgspec.Struct, array_like=True, frozen=True):
     most: list[int | None]
     most_classes: int | None
     weights: dict[str, float]
-    costs: dict[str, dict[str, float]] | None
+    costs: dict[str, dict[str, float | str]] | None
     target: tuple[str, str] | None = None
 
 
@@ -245,8 +245,8 @@ def _are_terms(terms: Terms, values: list[list[Scalar] | None], classes: list[Sc
         0 <= terms.seed < 2**31
         and all(0 < most <= 1_000_000 for most, _ in bounds if most is not None)
         and all(0.0 < weight < np.inf for weight in terms.weights.values())
-        and all(0.0 <= cost < np.inf for cost in costs)
-        and all(len(text) <= MAX_TEXT for text in terms.target or ())
+        and all(0.0 <= cost < np.inf for cost in costs if not isinstance(cost, str))
+        and all(len(text) <= MAX_TEXT for text in (*(terms.target or ()), *(c for c in costs if isinstance(c, str))))
     )
 
 

@@ -12,9 +12,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.predictions.decision_policy import OTHERWISE
 from riparian.app.state.audit.finding import ModelPrediction
 from riparian.app.stream_file.spec import Spec
+from riparian.models.evaluation.costs import MOST as MOST_COST
+from riparian.models.evaluation.costs import OTHERWISE
 from riparian.topics.records import ANOMALY, REGRESSION, Text, Whole
 from riparian.topics.vocabulary import canonical
 
@@ -63,18 +64,23 @@ def alert_class(spec: Spec) -> str | None:
         return "1"
     if spec.decision.costs is None:
         return spec.decision.class_
-    dearest = {true: max(row.values(), default=0.0) for true, row in spec.decision.costs.items()}
-    return max(dearest, key=lambda true: dearest[true], default=None)
+    costs = {
+        true: [MOST_COST if isinstance(cost, str) else cost for cost in row.values()]
+        for true, row in spec.decision.costs.items()
+    }
+    return max(costs, key=lambda true: max(costs[true], default=0.0), default=None)
 
 
 def prices(spec: Spec, classes: Sequence[str]) -> tuple[float, float] | None:
     """What a missed one and a false alert cost, where `decision.costs` says it and there are two classes; a mistake
-    that it does not name costs 1. classes : canonical texts."""
+    that it does not name costs 1. None where an amount is a cost, which stands in records. classes : canonical
+    texts."""
     about, given = alert_class(spec), spec.prices
     if given is None or about is None or about not in classes or len(classes) != 2:
         return None
     other = next(text for text in classes if text != about)
-    return given.get(about, {}).get(other, OTHERWISE), given.get(other, {}).get(about, OTHERWISE)
+    missed, false = given.get(about, {}).get(other, OTHERWISE), given.get(other, {}).get(about, OTHERWISE)
+    return None if isinstance(missed, str) or isinstance(false, str) else (missed, false)
 
 
 def meaning(spec: Spec) -> tuple[Any, ...]:

@@ -166,6 +166,7 @@ class Learning:
     def _settle(self, spec: Spec) -> None:
         """What this stream file says besides its models holds from here on."""
         self._settled(spec)
+        self._deciding.settle(spec)
         self.drift.settle(spec)
         self.intervals.settle(spec)
         self.segments.settle(spec)
@@ -446,7 +447,7 @@ class OwnLearning(Learning):
             serving.calibrate(program, joined.instead)
             serving.decide(program)
             if learns:
-                role.score(program)
+                role.score(program, self.lineup.stakes)
             serving.estimate(program)
         if learns:
             decisions = self.lineup.comparing.score(program, self._pending.counts["joined"])

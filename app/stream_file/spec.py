@@ -19,7 +19,7 @@ from riparian.app.stream_file.lineup import RUNS, check_model, digest, models_of
 from riparian.app.stream_file.mapping import mapping_of
 from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.sections.codec import RECORD_NAME, TOPIC_NAME
-from riparian.app.stream_file.sections.decision import check_decision
+from riparian.app.stream_file.sections.decision import amount_in, check_decision
 from riparian.app.stream_file.sections.drift import DriftSpec, check_drift
 from riparian.app.stream_file.sections.join import JoinSpec, check_forecasts, check_unlabelled, with_forecasts
 from riparian.app.stream_file.sections.kafka import PROVIDER
@@ -437,9 +437,14 @@ class Spec(Fields):
         return self.prices is not None
 
     @property
-    def prices(self) -> dict[str, dict[str, float]] | None:
-        """True class -> class named -> what that costs; None: all mistakes are alike."""
+    def prices(self) -> dict[str, dict[str, float | str]] | None:
+        """True class -> class named -> what that costs, or which feature says it; None: all mistakes are alike."""
         return None if self.decision is None else self.decision.costs
+
+    @property
+    def amount(self) -> str | None:
+        """The feature whose value is what mistakes cost; None without one."""
+        return amount_in(self.prices)
 
     @property
     def target(self) -> tuple[str, str] | None:

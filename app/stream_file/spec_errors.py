@@ -52,7 +52,7 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
     mistakes = error.errors(include_url=False)
     first = next((m for m in mistakes if m["type"] == "extra_forbidden"), mistakes[0])
     kind, context = first["type"], first.get("ctx", {})
-    parts = [part for part in first["loc"] if part != "[key]"]
+    parts = [part for part in first["loc"] if part not in ("[key]", "[cost]")]
     where = ".".join(str(part) or '""' for part in parts)
     if kind == "extra_forbidden":
         wrong = str(parts[-1])

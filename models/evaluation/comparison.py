@@ -3,7 +3,8 @@
 Each label gives a difference d in [-1, 1], the older model's loss minus the newer one's. The loss of a classification
 is 1 for a wrong class and 0 for the right one, or where mistakes have costs that of the class that was named, as a
 share of the highest, `reach`. That of a regression is the absolute error, counted as `reach` at most,
-as a share of it: `reach` is known before the label is.
+as a share of it: `reach` is known before the label is. Of costs by the amounts of records it is ten times what is at
+stake on average, right or wrong.
 
 Over n labels of which the sum of the differences has the long-run variance V, the mean difference M is
 
@@ -40,6 +41,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.evaluation.costs import NO_COSTS, Costs, amount_of, likeliest, paid
 from riparian.models.joined import copied
 from riparian.models.kernels.elementary import logs
 from riparian.models.kernels.kernel import kernel
@@ -56,10 +58,12 @@ DOUBT = 10.0  # squared differences that count besides those that were seen
 # each length of batches the sum of their squared sums
 N, SUM, LOSSES, BEGUN, SQUARES = range(5)
 
-# places in the scale of a regression: labels since the last look, their losses, the reach (0: not known yet)
+# places in the scale of a regression, or of amounts: labels since the last look, their losses, or twice their stakes,
+# and the reach (0: not known yet)
 SINCE, TOTAL, REACH = range(3)
 FIRST = 100  # labels by which the first reach is measured; they are not compared
 WIDE = 5.0  # the first reach, in mean absolute errors of both models
+WIDE_STAKE = 10.0  # of costs by amount in mean stakes: what the dearest mistake would cost, right or wrong
 STEP = 8.0  # factor by which a reach is changed where it fits no more
 MOST, LEAST = 0.5, 0.01  # mean loss of both models, in reaches, above and below which it does not fit
 LARGEST = 1e100
@@ -71,7 +75,7 @@ class ComparisonState(NamedTuple):
     n : (1,) int64, labels compared.
     sums : (17, 11) float64, of each span.
     unfinished : (7,) float64, sum of the differences in the batch in progress, of each length.
-    scale : (3,) float64, of a regression.
+    scale : (3,) float64, of a regression or of costs by amount.
     """
 
     n: NDArray[np.int64]
@@ -109,18 +113,18 @@ class Advantage(NamedTuple):
 class ByCost(NamedTuple):
     """Costs of mistakes, and what was named.
 
-    costs : (K, K) float64, of naming class j where i is true.
-    worst : (K,) float64, of naming none where i is true.
+    costs : Costs
+    x : (capacity, d) float64, rows with amounts.
     older, newer : (capacity, m) float64, code of the class that each named in column 0; NaN: the likeliest.
     """
 
-    costs: Floats
-    worst: Floats
+    costs: Costs
+    x: Floats
     older: Floats
     newer: Floats
 
 
-ALIKE = ByCost(np.zeros((0, 0)), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))  # all mistakes
+ALIKE = ByCost(NO_COSTS, *[np.zeros((0, 1))] * 3)  # all mistakes
 
 
 class Comparison:
@@ -131,7 +135,7 @@ class Comparison:
     task : str
         "regression", or one with classes.
     reach : float
-        The highest cost, where mistakes have costs.
+        The highest cost, where mistakes have costs; 0 where the amounts of records are costs, as nobody knows it.
 
     Examples
     --------
@@ -148,7 +152,8 @@ class Comparison:
         sums = np.zeros((N_SPANS, SQUARES + len(BATCHES)))
         sums[:, BEGUN] = 1.0
         self._state = ComparisonState(np.zeros(1, np.int64), sums, np.zeros(len(BATCHES)), np.zeros(3))
-        if task != "regression":
+        self._measured = task == "regression" or reach == 0.0
+        if not self._measured:
             self._state.scale[REACH] = reach
 
     def score(self, program: Program, older: Floats, newer: Floats, by_cost: ByCost | None = None) -> None:
@@ -164,8 +169,9 @@ class Comparison:
         by_cost : ByCost, optional
             What mistakes cost, and which classes were named.
         """
-        columns, values = (program.op, program.row, program.y, program.w), self.task == "regression"
-        _compare(*columns, older, newer, *(by_cost or ALIKE), values, BATCHES, *self._state)
+        columns, scales = (program.op, program.row, program.y, program.w), (self.task == "regression", self._measured)
+        costs, *rows = by_cost or ALIKE
+        _compare(*columns, older, newer, *costs, *rows, *scales, BATCHES, *self._state)
 
     def advantages(self, error: float) -> Iterator[Advantage]:
         """Of each span that has begun, the shortest first. All of them hold at all times with probability 1 - error."""
@@ -215,7 +221,8 @@ class Comparison:
     @property
     def has_begun(self) -> bool:
         """Whether a label was taken."""
-        return bool(self._state.n[0] or self._state.scale[SINCE])
+        scale = self._state.scale
+        return bool(self._state.n[0] or scale[SINCE] or (self._measured and scale[REACH]))
 
     def state(self) -> ComparisonState:
         """The live arrays: copy before the next `score`."""
@@ -259,37 +266,44 @@ def warm_up(task: str) -> None:
 
 @kernel
 def _compare(
-    op, row, y, w, older, newer, costs, worst, older_named, newer_named, values, batches, n, sums, unfinished, scale
-):
+    op, row, y, w, older, newer, fixed, by_amount, column, highest, x, older_named, newer_named, values, measured,
+    batches, n, sums, unfinished, scale,
+):  # fmt: skip
     """Add the labels of a program; mutates n, sums, unfinished and scale. O(n_outputs + spans) a label."""
     for i in range(len(op)):
         r = row[i]
         if op[i] == PREDICT or not w[i] > 0.0 or np.isnan(older[r, 0]) or np.isnan(newer[r, 0]):
             continue
+        known, stake = scale[REACH] > 0.0, 0.0
         if values:
             a, b = abs(older[r, 0] - y[i]), abs(newer[r, 0] - y[i])
-            known = scale[REACH] > 0.0
-            if known:
-                a, b = min(a / scale[REACH], 1.0), min(b / scale[REACH], 1.0)
-            scale[SINCE] += 1.0
-            scale[TOTAL] += min(a, LARGEST) + min(b, LARGEST)
-            if not known:
-                if scale[SINCE] >= FIRST and scale[TOTAL] > 0.0:
-                    scale[REACH] = WIDE * scale[TOTAL] / (2.0 * scale[SINCE])
-                    scale[SINCE] = scale[TOTAL] = 0.0
-                continue
         else:
-            one, other, label = _likeliest(older, r), _likeliest(newer, r), int(y[i])
+            one, other, label = likeliest(older, r), likeliest(newer, r), int(y[i])
             if one < 0 and other < 0:
                 continue
-            if len(costs) > 0:
-                a = min(_cost(one, older_named[r, 0], label, costs, worst) / scale[REACH], 1.0)
-                b = min(_cost(other, newer_named[r, 0], label, costs, worst) / scale[REACH], 1.0)
+            if len(fixed) > 0:
+                amount = amount_of(x, r, column)
+                a = paid(one, r, older_named, label, fixed, by_amount, amount)
+                b = paid(other, r, newer_named, label, fixed, by_amount, amount)
+                stake = max(highest, amount)
             else:
                 a, b = 0.0 if one == label else 1.0, 0.0 if other == label else 1.0
+        if known:
+            a, b = min(a / scale[REACH], 1.0), min(b / scale[REACH], 1.0)
+        if measured:
+            scale[SINCE] += 1.0
+            if values:
+                scale[TOTAL] += min(a, LARGEST) + min(b, LARGEST)
+            else:
+                scale[TOTAL] += 2.0 * (min(stake / scale[REACH], STEP) if known else stake)
+            if not known:
+                if scale[SINCE] >= FIRST and scale[TOTAL] > 0.0:
+                    scale[REACH] = (WIDE if values else WIDE_STAKE) * scale[TOTAL] / (2.0 * scale[SINCE])
+                    scale[SINCE] = scale[TOTAL] = 0.0
+                continue
         _add(a - b, a, batches, sums, unfinished)
         n[0] += 1
-        if values and scale[SINCE] >= SHORTEST:
+        if measured and scale[SINCE] >= SHORTEST:
             mean = scale[TOTAL] / (2.0 * scale[SINCE])
             scale[SINCE] = scale[TOTAL] = 0.0
             if mean > MOST or mean < LEAST:
@@ -325,21 +339,3 @@ def _begin(sums, k):
     begun = sums[k, BEGUN]
     sums[k, :] = 0.0
     sums[k, BEGUN] = begun + 1.0
-
-
-@kernel
-def _cost(likeliest, named, label, costs, worst):
-    """The loss of a prediction. likeliest : as `_likeliest` has it. named : the class that it named, if any."""
-    if likeliest < 0:
-        return worst[label]
-    return costs[label, int(named) if 0.0 <= named < len(costs) else likeliest]
-
-
-@kernel
-def _likeliest(out, r):
-    """The most probable class of row r, the first of several; -1 where none is known. O(n_outputs)."""
-    best, highest = -1, 0.0
-    for k in range(out.shape[1]):
-        if out[r, k] > highest:
-            best, highest = k, out[r, k]
-    return best

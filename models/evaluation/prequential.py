@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.entry import ANOMALY, VALUES
 from riparian.models.evaluation import auroc
+from riparian.models.evaluation.costs import UNDECIDED, Paid, Priced
 from riparian.models.joined import rewound
 from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
@@ -64,7 +65,6 @@ UNIT_LIMIT = 1e100
 SMALLEST = 1e-15
 NEGLIGIBLE = 1e-6  # share of all weight that has not faded
 MOST_CLASSES = 20  # the first known, of which there are figures of their own
-UNDECIDED = np.zeros((0, 1))
 
 
 class PrequentialState(NamedTuple):
@@ -125,6 +125,8 @@ class Prequential:
     ----------
     n_ranked : int
         The first classes known, of which there is an AUROC.
+    paid : Paid
+        What its predictions cost, where `score` is told the prices: a state of its own.
 
     Examples
     --------
@@ -157,6 +159,7 @@ class Prequential:
         self.window = window
         self.fading = fading
         self.alerts = alerts
+        self.paid = Paid(window, fading)
         n_classes = n_outputs if task not in VALUES else 0
         shape = (2, 3) if alerts else (n_classes, n_classes + 1)
         n_rows = window if fading is None else 0
@@ -174,7 +177,7 @@ class Prequential:
         )
         self._known: _Ranks | None = None
 
-    def score(self, program: Program, out: Floats, decided: Floats | None = None) -> None:
+    def score(self, program: Program, out: Floats, decided: Floats | None = None, priced: Priced | None = None) -> None:
         """Score every LEARN of `program`, in order, against what PREDICT wrote into `out` for its row.
 
         Parameters
@@ -186,6 +189,8 @@ class Prequential:
         decided : (capacity, m) float64, optional
             The code of the class that each prediction named, in column 0 (`models.predictions.decision`). NaN: the
             likeliest, or of anomalies not decided.
+        priced : Priced, optional
+            Of classes, what mistakes cost.
 
         Raises
         ------
@@ -201,11 +206,14 @@ class Prequential:
             return
         if _score_classes(program.op, program.row, program.y, program.w, out, named, decay, *self._state) < 0:
             raise ValueError(f"a label code is not below {self.n_outputs}: call resize first")
+        if priced is not None:
+            self.paid.run(program, out, priced, named)
 
     def metrics(self) -> dict[str, float]:
         """Metrics over the whole stream: n, and what the task has of accuracy, kappa, kappa_temporal, log_loss,
-        f1_macro, balanced_accuracy, mae, rmse, r2. Of anomalies, n alone."""
-        return self._summarise(int(self._state.n[0]), self._state.sums, self._state.confusion)
+        f1_macro, balanced_accuracy, mae, rmse, r2. With prices, cost. Of anomalies, n alone."""
+        found = self._summarise(int(self._state.n[0]), self._state.sums, self._state.confusion)
+        return found | self.paid.metrics()
 
     def windowed(self) -> dict[str, float]:
         """The metrics over the sliding window, or faded; `n` is the number of labels in the window (faded: of all).
@@ -213,7 +221,8 @@ class Prequential:
         n, ring = int(self._state.n[0]), self._state.ring
         if self.fading is None:
             n = int(np.count_nonzero(ring[:, R_WEIGHT]))
-        return self._summarise(n, *self._recent_sums(), self._negligible) | self._ranks().mean
+        found = self._summarise(n, *self._recent_sums(), self._negligible)
+        return found | self._ranks().mean | self.paid.metrics(recent=True)
 
     def confusion(self) -> Floats:
         """(K, K) float64: weight by label (row) and prediction (column) over the whole stream."""
@@ -323,7 +332,7 @@ class Prequential:
 
     @property
     def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self._state)
+        return sum(array.nbytes for array in (*self._state, *self.paid.state()))
 
     def _summarise(self, n: int, sums: Floats, confusion: Floats, negligible: float = 0.0) -> dict[str, float]:
         result: dict[str, float] = {"n": n}

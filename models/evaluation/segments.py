@@ -10,11 +10,11 @@ count), what a mistake costs, or the absolute error. Sums of losses fade twice, 
 and over `LONG` times as many, which is before. The shares of values times their mean losses, now less before, add up
 to the rise of the mean loss.
 
-*Which value is worse.* Of each label the loss, a number in [0, 1], less the mean loss of all labels of other values
-since the last one of this value: what happens to all of them at once, a drift or an hour of the day, cancels out. In
-periods of a value, which are 1,024, 2,048, ... 16,384 labels of it long, this excess is compared with that of the
-period before: over the whole period, and over spans of 64, 256, 1,024 and 4,096 labels, each beginning anew when it is
-full. With the long-run variance V, the sum of n excesses is
+*Which value is worse.* Of each label the loss, a number in [0, 1] (a cost as a share of the highest of its row), less
+the mean loss of all labels of other values since the last one of this value: what happens to all of them at once, a
+drift or an hour of the day, cancels out. In periods of a value, which are 1,024, 2,048, ... 16,384 labels of it long,
+this excess is compared with that of the period before: over the whole period, and over spans of 64, 256, 1,024 and
+4,096 labels, each beginning anew when it is full. With the long-run variance V, the sum of n excesses is
 
     n M +- sqrt((V n + D) (1 + T / n) (log(1 + n / T) + 2 log(1 / a)))
 
@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.evaluation.costs import NO_COSTS, Costs, amount_of, likeliest, paid
 from riparian.models.joined import copied
 from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
@@ -90,14 +91,12 @@ class Loss(NamedTuple):
     """What is lost by a label.
 
     kind : MISTAKES, MISSED, COSTS or ERRORS. code : of the class whose labels count, of MISSED; -1 while not known.
-    costs : (K, K) float64, of naming class j where i is true. worst : (K,) of naming none. highest : of both.
+    costs : of COSTS.
     """
 
     kind: int
     code: int = -1
-    costs: Floats = np.zeros((0, 0))
-    worst: Floats = np.zeros(0)
-    highest: float = 1.0
+    costs: Costs = NO_COSTS
 
 
 class Segment(NamedTuple):
@@ -177,7 +176,8 @@ class SegmentLosses:
         """
         decided = np.zeros((0, 1)) if named is None else named
         columns = program.op, program.row, program.y, program.w
-        _run(*columns, x, column, out, decided, times, *loss, self.span, self.error, *self._state)
+        kind, code, costs = loss
+        _run(*columns, x, column, out, decided, times, kind, code, *costs, self.span, self.error, *self._state)
 
     def found(self, most: int = 32, least: float = 0.01) -> list[Segment]:
         """The values that come most, the missing one, and all others together; without those that never came. most : of
@@ -224,12 +224,14 @@ def _segment(value: float | None, sums: Floats) -> Segment:
 
 
 @kernel
-def _loss(out, r, label, decided, kind, code, costs, worst):
+def _loss(out, r, label, decided, kind, code, fixed, by_amount, amount):
     """The loss of the prediction in row r; -1 where the label does not count. O(n_outputs)."""
     if kind == ERRORS:
         return abs(out[r, 0] - label)
     if kind == MISSED and label != code:
         return -1.0
+    if kind == COSTS:
+        return paid(likeliest(out, r), r, decided, int(label), fixed, by_amount, amount)
     named = -1
     if len(decided) > 0 and not np.isnan(decided[r, 0]):
         named = int(decided[r, 0])
@@ -238,8 +240,6 @@ def _loss(out, r, label, decided, kind, code, costs, worst):
         for k in range(out.shape[1]):
             if out[r, k] > highest:
                 named, highest = k, out[r, k]
-    if kind == COSTS:
-        return worst[int(label)] if named < 0 else costs[int(label), named]
     return 0.0 if named == int(label) else 1.0
 
 
@@ -368,18 +368,20 @@ def _test(row, loss, error, time):
 
 @kernel
 def _run(
-    op, row, y, w, x, column, out, decided, times, kind, code, costs, worst, highest, span, error, values, rows, totals
-):
+    op, row, y, w, x, column, out, decided, times, kind, code, fixed, by_amount, amounts, highest, span, error,
+    values, rows, totals,
+):  # fmt: skip
     """Take the labels of a program; mutates values, rows and totals. O(n_outputs + SLOTS) a label."""
     for i in range(len(op)):
         r = row[i]
         if op[i] == PREDICT or not w[i] > 0.0 or np.isnan(y[i]) or np.isnan(out[r, 0]):
             continue
-        loss = _loss(out, r, y[i], decided, kind, code, costs, worst)
+        amount = amount_of(x, r, amounts)
+        loss = _loss(out, r, y[i], decided, kind, code, fixed, by_amount, amount)
         if not loss >= 0.0:
             continue
         loss = min(loss, UNIT_LIMIT)  # an error may be infinite
-        part, known = loss / highest, True
+        part, known = loss / max(highest, amount), True
         if kind == ERRORS:
             weight = lost = 0.0
             for j in range(len(rows)):

@@ -45,6 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.evaluation.costs import Priced, amount_of, price
 from riparian.models.joined import copied
 from riparian.models.kernels.elementary import exp, exps, log
 from riparian.models.kernels.kernel import kernel
@@ -171,16 +172,17 @@ class Threshold:
         self._state = copied(state, self._state)
 
 
-def by_cost(program: Program, out: Floats, decided: Floats, costs: Floats) -> None:
+def by_cost(program: Program, out: Floats, decided: Floats, priced: Priced) -> None:
     """Name the class of least expected cost at each PREDICT of a program.
 
     Parameters
     ----------
     out, decided : as in `Threshold.run`
-    costs : (n_outputs, n_outputs) float64
-        Of naming class j where i is true.
+    priced : Priced
+        Costs, and the rows with their amounts.
     """
-    _by_cost(program.op, program.row, out, decided, costs)
+    costs, x = priced
+    _by_cost(program.op, program.row, out, decided, costs.fixed, costs.by_amount, costs.column, x)
 
 
 @kernel
@@ -194,19 +196,20 @@ def _likeliest(out, r, but):
 
 
 @kernel
-def _by_cost(op, row, out, decided, costs):
+def _by_cost(op, row, out, decided, fixed, by_amount, column, x):
     """Write what is named into `decided`. O(n_outputs ** 2) a prediction."""
     for i in range(len(op)):
         if op[i] != PREDICT:
             continue
         r, best, least = row[i], -1, np.inf
+        amount = amount_of(x, r, column)
         for j in range(out.shape[1]):
             if not out[r, j] > 0.0:
                 continue
             expected = 0.0
             for k in range(out.shape[1]):
                 if out[r, k] > 0.0:
-                    expected += out[r, k] * costs[k, j]
+                    expected += out[r, k] * price(fixed, by_amount, amount, k, j)
             if best < 0 or expected < least or (expected == least and out[r, j] > out[r, best]):
                 best, least = j, expected
         decided[r, 0], decided[r, 1] = best if best >= 0 else np.nan, np.nan

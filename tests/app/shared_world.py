@@ -23,7 +23,7 @@ from riparian.topics.training_log import LearnedRecord, command_at, read, write
 RESETS: dict[str, Any] = {"detectors": {"page-hinkley": {"threshold": 2, "min_values": 5}}, "on_drift": "reset"}
 
 DECISIONS: dict[str, Any] = {
-    "costs": {"costs": {"p": {"q": 5}, "s": {"r": 3}}},
+    "costs": {"costs": {"p": {"q": "a"}, "s": {"r": 3}}},
     "recall": {"class": "q", "recall": 0.8},
     "precision": {"class": "q", "precision": 0.7},
     "alert_rate": {"class": "q", "alert_rate": 0.2},

@@ -149,6 +149,23 @@ def test_batches_and_restarts_change_no_bit(cut: int) -> None:
     assert other.learner.digest() == whole.learner.digest()
 
 
+def test_a_feature_that_came_may_be_the_amount_of_costs_and_stays_as_long() -> None:
+    applied = lived(spec(), steps=STEPS[:2])
+    priced = PartitionLearner(spec(NEW, challengers=WIDE, decision={"costs": {"q": {"p": "b"}, "p": {"q": 0.2}}}))
+    priced.restore(applied.learner.snapshot())
+    fold, given = Fold(priced), records(600, 200)
+    fold.take({**given, CONTROL: [apply(1, {"a": "numeric", "d": "boolean"})]})
+    (event,) = fold.events
+    assert (event.event, event.sentence) == (
+        "refused",
+        "features: expected b, which decision.costs names, found none; restore it",
+    )
+    for value, said in zip(given["features"], map(json.loads, fold.sent), strict=True):
+        q, p = said["p"].get("q", 0.0) * json.loads(value)["x"]["b"], said["p"].get("p", 0.0) * 0.2
+        assert said["y"] == ("q" if q > p else "p")
+    assert 0.0 < fold.learner.figures().overall["champion"]["cost"] < 1.0
+
+
 def test_what_waits_goes_on_without_the_new_features() -> None:
     fold, values = Fold(PartitionLearner(spec())), records(0, 40)
     fold.take({"features": values["features"]})

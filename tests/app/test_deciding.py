@@ -13,8 +13,11 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import build, loads
 from riparian.topics.records import RawBatch
 from tests.app.test_promotion import FILE, TREE, fold, records
+from tests.models.naive_decision import counted
 
 COSTS = {"costs": {"up": {"down": 5}}}
+AMOUNTS = {"costs": {"up": {"down": "b"}, "down": {"up": 0.3}}}
+ODD = [0, 1e9, None, -5, 3e11, 0.2, 40, 0.6]  # amounts; None: missing
 DECISIONS = {
     "costs": COSTS,
     "recall": {"class": "up", "recall": 0.9},
@@ -49,6 +52,91 @@ def test_the_cheapest_class_is_named_by_every_model_and_its_cost_is_told():
     assert found.recent["champion"]["cost"] == pytest.approx(np.mean(costs[-100:]))
     assert found.overall["champion"]["accuracy"] == pytest.approx(np.mean([y == label for y, _, label in met[:n]]))
     assert found.overall["tree"]["cost"] != found.overall["champion"]["cost"]
+
+
+def with_amounts(data, amounts):
+    """Records whose b is one of these, and the amounts by id."""
+    features, labels = data
+    values, of = [], {}
+    for i, value in enumerate(features.values):
+        if value == b"{":
+            values.append(value)
+            continue
+        record = json.loads(value)
+        of[record["id"]] = record["x"]["b"] = amounts[i % len(amounts)]
+        if record["x"]["b"] is None:
+            del record["x"]["b"]
+        values.append(json.dumps(record).encode())
+    return (RawBatch(*features[:3], values), labels), of
+
+
+@pytest.mark.parametrize("champion", ["hoeffding-tree", "majority-class"])
+def test_an_amount_is_what_a_missed_one_costs(champion):
+    """From each record alone: what is named, and what that cost when its label came."""
+    spec = stream(AMOUNTS, champion=champion, challengers={"nb": "naive-bayes"})
+    data, of = with_amounts(records(1500), ODD)
+    learner, sent, *_ = fold(spec, data, 333)
+
+    def price(id_, y, label):
+        up = counted(np.nan if of[id_] is None else of[id_])
+        if y is None:
+            return max(1.0, up) if label == "up" else 1.0
+        return 0.0 if y == label else up if label == "up" else 0.3
+
+    named = set()
+    for one in sent:
+        for said in (one, one["challengers"]["nb"]):
+            if said["p"]:
+                up, down = said["p"].get("up", 0.0), said["p"].get("down", 0.0)
+                expected = up * price(one["id"], "down", "up"), down * 0.3
+                if expected[0] != pytest.approx(expected[1]):
+                    assert said["y"] == ("up" if expected[0] > expected[1] and up > 0 else "down" if down > 0 else "up")
+                named.add(said["y"] != max(said["p"], key=said["p"].get))
+    assert named == {True, False}
+    labels = {json.loads(raw)["id"]: json.loads(raw)["y"] for raw in data[1].values}
+    found = learner.figures()
+    met = [one for one in sent if one["id"] in labels][: int(found.overall["champion"]["n"])]
+    for model in ("champion", "nb"):
+        said = [one if model == "champion" else one["challengers"]["nb"] for one in met]
+        costs = [price(one["id"], two["y"], labels[one["id"]]) for one, two in zip(met, said, strict=True)]
+        assert found.overall[model]["cost"] == pytest.approx(np.mean(costs), rel=1e-12)
+        assert found.recent[model]["cost"] == pytest.approx(np.mean(costs[-100:]), rel=1e-12)
+
+
+def test_an_amount_over_a_keys_past_is_one():
+    """What a card has paid on average, as the prediction says it; with labels that are assumed."""
+    file = {
+        "name": "s", "task": "classification", "classes": ["ok", "fraud"],
+        "features": {"a": "numeric", "usual": {"mean": "a", "by": "card", "half_life": "1h"}},
+        "keys": {"card": {"max": 20}}, "champion": "naive-bayes", "predictions": {"features": True},
+        "decision": {"costs": {"fraud": {"ok": "usual"}}}, "join": {"unlabelled": {"is": "ok", "after": "100ms"}},
+    }  # fmt: skip
+    rng, rows, labels = np.random.default_rng(2), [], []
+    for i in range(600):
+        fraud = rng.random() < 0.1
+        x = {"a": round(float(rng.lognormal(1, 1) * (2 if fraud else 1)), 3), "card": f"c{rng.integers(9)}"}
+        rows.append(json.dumps({"id": str(i), "x": x}).encode())
+        if fraud:
+            labels.append((i, json.dumps({"id": str(i), "y": "fraud"}).encode()))
+    times = [1000 + 10 * i for i in range(600)]
+    given = RawBatch([*range(600)], times, [None] * 600, rows)
+    late = RawBatch(
+        [*range(len(labels))], [times[i] + 35 for i, _ in labels], [None] * len(labels), [v for _, v in labels]
+    )
+    learner, sent, *_ = fold(build(file), (given, late), 50)
+    usual = [one["features"]["usual"] for one in sent]
+    assert len({*usual}) > 500
+    for one, u in zip(sent, usual, strict=True):
+        if one["p"] and one["p"].get("fraud"):
+            assert one["y"] == ("fraud" if one["p"]["fraud"] * counted(u) > one["p"].get("ok", 0.0) else "ok")
+    frauds, costs = {i for i, _ in labels}, []
+    n = int(learner.figures().overall["champion"]["n"])
+    for i in [*frauds, *[i for i in range(600) if i not in frauds][: n - len(frauds)]]:
+        y, u = sent[i]["y"], counted(usual[i])
+        missed = max(1.0, u) if y is None else u
+        costs.append(float(y != "fraud") * missed if i in frauds else float(y != "ok"))
+    assert n > 500
+    assert learner.figures().overall["champion"]["cost"] == pytest.approx(np.mean(costs), rel=1e-12)
 
 
 def test_models_are_compared_by_their_costs():
@@ -110,6 +198,27 @@ def test_a_comparison_goes_on_where_losses_are_what_they_were():
     assert not compared(DECISIONS["recall"], {"class": "down", "recall": 0.9})
     assert not compared(DECISIONS["recall"], None)
     assert not compared(DECISIONS["recall"], COSTS)
+    assert compared(AMOUNTS, AMOUNTS)
+    assert not compared(COSTS, AMOUNTS)
+
+
+def test_what_was_paid_goes_on_where_costs_are_what_they_were():
+    data = records(600)
+    before = fold(stream(AMOUNTS), data, 500)[0]
+
+    def costs(decision, arrays=None, **changes):
+        learner, cut = PartitionLearner(stream(decision, **changes)), before.snapshot()
+        learner.restore(cut if arrays is None else cut._replace(arrays=arrays))
+        found = learner.figures()
+        return {name: one["champion"].get("cost") for name, one in (("all", found.overall), ("last", found.recent))}
+
+    known = costs(AMOUNTS)
+    assert None not in known.values()
+    assert costs({"costs": {"up": {"down": "b"}}}) == costs(None) == {"all": None, "last": None}
+    assert costs(AMOUNTS, metrics={"window": 50})["all"] == known["all"]
+    assert costs(AMOUNTS, metrics={"fading": 0.9}) == {"all": known["all"], "last": None}
+    older = {name: array for name, array in before.snapshot().arrays.items() if "/paid/" not in name}
+    assert costs(AMOUNTS, older) == {"all": None, "last": None}  # of a version that counted none
 
 
 def test_what_naming_no_class_costs_does_not_depend_on_the_classes_that_came_with_the_same_step():
@@ -215,13 +324,15 @@ def test_a_state_of_before_goes_on_and_what_waits_then_is_scored_by_its_likelies
     assert said.startswith("decision was none, is ")
     waiting = learner.pending.out["champion/decided"][: learner.pending.n_waiting, 0]
     assert np.isnan(waiting).all()
-    assert "cost" in learner.figures().overall["champion"]
+    assert "cost" not in learner.figures().overall["champion"]
+    later = fold(stream(COSTS), records(600), 100)[0]
+    assert "cost" in later.figures().overall["champion"]
 
 
 YAML = """
 name: s
 task: classification
-features: {a: numeric}
+features: {a: numeric, c: nominal, d: numeric}
 classes: [0, 1, yes, true]
 champion: {model: hoeffding-tree}
 """
@@ -238,6 +349,18 @@ champion: {model: hoeffding-tree}
         ("decision: {class: 1, costs: {1: {0: 2}}}", "expected costs alone, since they name their classes"),
         ("decision: {costs: {1: {0: -2}}}", "decision.costs.1.0: expected a number of at least 0, found -2; raise it"),
         ("decision: {costs: {1: {no: 2}}}", 'decision.costs.1.no: expected one of the classes, found "no"'),
+        (
+            "decision: {costs: {1: {0: b}}}",
+            'decision.costs.1.0: expected a number of at least 0, or a numeric feature, found "b"; use a, d',
+        ),
+        (
+            "decision: {costs: {1: {0: c}}}",
+            'or a numeric feature, found "c", which is nominal; use a, d',
+        ),
+        (
+            "decision: {costs: {1: {0: a}, 0: {1: d}}}",
+            'decision.costs.0.1: expected one feature in all costs, "a", found "d"; name one',
+        ),
         ("class_weights: {1: 0}", "class_weights.1: expected a number above 0, found 0; raise it"),
         ("class_weights: {no: 2}", 'class_weights.no: expected one of the classes, found "no"'),
         ("class_weights: {1: 2}\ndecision: {costs: {1: {0: 2}}}", "would count twice, found both; remove one"),
@@ -275,7 +398,7 @@ def test_classes_are_known_by_their_texts():
     assert (spec.decision.class_, spec.decision.target) == ("true", ("alert_rate", 0.1))
 
 
-@pytest.mark.parametrize("decision", [COSTS, DECISIONS["alert-rate"]])
+@pytest.mark.parametrize("decision", [COSTS, AMOUNTS, DECISIONS["alert-rate"]])
 def test_an_evaluation_by_a_stream_file_decides_as_its_worker_would(tmp_path, decision):
     rng = np.random.default_rng(1)
     rows = [(a, "up" if a + 0.3 * rng.normal() > 0.7 else "down") for a in rng.random(2000).round(4)]
@@ -288,7 +411,8 @@ def test_an_evaluation_by_a_stream_file_decides_as_its_worker_would(tmp_path, de
     (found,) = json.loads(done.stdout)["runs"]
     named = found["classes"]["up"]["recall"] * found["classes"]["up"]["n"] / found["classes"]["up"]["precision"]
     if "costs" in decision:
-        assert found["cost"] < 0.5
+        assert 0.0 < found["cost"] < 0.5
+        assert found["curves"]["cost"][-1] > 0.0
         assert "threshold" not in found["curves"]
     else:
         assert found["alert_rate"] == pytest.approx(named / found["n"]) == pytest.approx(0.2, abs=0.03)

@@ -98,7 +98,7 @@ def check(events, repeats, raw, plain, shifted, learner):
 
 @pytest.mark.parametrize("repeats", ["ignore", "correct"])
 def test_it_comes_to_the_same_however_its_stream_is_cut_and_restarted(repeats):
-    fields = {"predictions": {"reasons": 1, "coverage": 0.9}, "decision": {"costs": {"fraud": {"ok": 3}}}}
+    fields = {"predictions": {"reasons": 1, "coverage": 0.9}, "decision": {"costs": {"fraud": {"ok": "mean"}}}}
     assert_same_however_cut(spec_with("matured", repeats, **fields), with_nulls(5, 250))
 
 

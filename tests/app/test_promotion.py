@@ -73,7 +73,7 @@ WATCHED = {"detectors": {"adwin": {"delta": 0.01}}, "on_drift": "reset", "distri
 VALUES = {"task": "regression", "champion": "mean", "challengers": {"tree": {"model": "fimt-dd", "grace_period": 50}}}
 CASES = {
     "plain": ("propose", {}),
-    "costs": ("automatic", {"decision": {"costs": {"up": {"down": 5}}}, "predictions": COVERAGE}),
+    "costs": ("automatic", {"decision": {"costs": {"up": {"down": "b"}}}, "predictions": COVERAGE}),
     "recall": ("automatic", {"decision": {"class": "up", "recall": 0.9}, "predictions": BY_CLASS}),
     "precision": ("automatic", {"decision": {"class": "up", "precision": 0.97}, "class_weights": {"up": 2}}),
     "alert rate": ("automatic", {"decision": {"class": "up", "alert_rate": 0.2}, "drift": WATCHED}),
@@ -86,7 +86,7 @@ def test_all_that_is_said_is_the_same_however_the_fold_is_cut_and_restarted_and_
     """Promotions, decisions, coverage, calibration, comparisons, estimates, drift with and without labels."""
     mode, fields = CASES[case]
     values = case == "values"
-    n = 3000 if case == "alert rate" else 1500  # of which one in five decides
+    n = 3000 if case in ("alert rate", "costs") else 1500  # of which one in five decides
     data = records(n, turns=() if values else (n // 2,), values=values)
     spec = stream({"mode": mode, "at_least": 250}, **fields)
     whole, sent, events, drifts = fold(spec, data, 100_000)

@@ -195,6 +195,12 @@ def test_an_anomaly_alerts_above_its_threshold_and_costs_name_the_dearest_class(
     assert outcomes.alert_class(priced) == "fraud"
     assert outcomes.prices(priced, ["ok", "fraud"]) == (20.0, 2.0)
     assert alerts.threshold_of(StreamView(priced), None) == pytest.approx(2 / 22)
+    by_amount = payments(
+        "decision: {costs: {ok: {fraud: 2}, fraud: {ok: a}}}\n"
+    )  # each payment has a threshold of its own
+    assert outcomes.alert_class(by_amount) == "fraud"
+    assert outcomes.prices(by_amount, ["ok", "fraud"]) is None
+    assert alerts.threshold_of(StreamView(by_amount), None) is None
 
 
 def test_a_page_of_figures():

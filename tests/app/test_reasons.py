@@ -85,7 +85,10 @@ STREAMS: dict[str, dict[str, Any]] = {
     "reset": RESET,
     "reset and alerts": {**RESET, "predictions": ALERTS | {"calibrated": True}, "decision": RARE},
     "alerts": {"predictions": ALERTS, "decision": RARE},
-    "costs": {"decision": {"costs": {"1": {"0": 4}}}, "predictions": {"reasons": 2, "calibrated": True}},
+    "costs": {
+        "decision": {"costs": {"1": {"0": "a"}, "0": {"1": 0.2}}},
+        "predictions": {"reasons": 2, "calibrated": True},
+    },
     "matured": {
         "join": {"horizon": "10s", "unlabelled": {"after": "120ms"}},
         "predictions": {"reasons": 2, "calibrated": "matured"},

@@ -70,7 +70,7 @@ def test_one_partition_that_waits_for_its_log_is_one_that_learns_for_itself(mode
     members |= {"grace_period": 10, "delta": 0.1} if model == "hoeffding-tree" else {}
     fields = {"champion": {"model": model, **members}, "predictions": told, "classes": ["p", "q"]}
     if decision is not None:
-        asked = {"costs": {"p": {"q": 5}}} if decision == "costs" else DECISIONS[decision]
+        asked = {"costs": {"p": {"q": "a"}}} if decision == "costs" else DECISIONS[decision]
         fields |= {"decision": asked, "champion": "majority-class", "challengers": {"nb": "naive-bayes"}}
         told["challengers"] = told["calibrated"] = True
     # A value that no label has come with is missing to shared models, and a new code to others: here all are declared.

@@ -48,3 +48,25 @@ def test_thresholds_go_on_through_kills_and_hold_in_an_audit(stream):
     assert 1.0 <= last["overall"]["set_size"] < 2.0
     assert 0.0 < last["window"]["threshold"] < 1.0
     assert set(last["classes"]) == {"yes", "no"}
+
+
+def test_costs_by_amount_are_those_of_an_offline_fold(stream):
+    n, decision = 600, {"costs": {"yes": {"no": "b"}, "no": {"yes": 0.2}}}
+    s = stream(decision=decision, predictions={"challengers": True}, metrics={"every": "200ms"})
+    rows = instances(n, delay=20)
+    with s.worker() as worker:
+        s.give(rows)
+        learner = s.reach(n, n, worker)
+        until(lambda: measured(s, n))
+        worker.kill()
+    s.check(learner)
+    s.holds()
+    amounts, labels = ({json.loads(one.value)["id"]: json.loads(one.value) for one in part} for part in rows)
+    paid, seldom = [], 0
+    for one in s.predictions():
+        y, b = labels[one["id"]]["y"], amounts[one["id"]]["x"]["b"]
+        paid.append(0.0 if one["y"] == y else max(1.0, b) if one["y"] is None else b if y == "yes" else 0.2)
+        seldom += bool(one["p"]) and one["y"] != max(one["p"], key=one["p"].get)
+    assert seldom > 0
+    told = measured(s, n)[-1]["overall"]["cost"]
+    assert told == pytest.approx(learner.figures().overall["champion"]["cost"]) == pytest.approx(sum(paid) / n)

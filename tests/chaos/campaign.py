@@ -66,7 +66,7 @@ FORECAST: dict[str, Any] = {"label": {"of": "a", "ahead": "3s", "by": "card", "a
 FILES: tuple[dict[str, Any], ...] = (
     {"decision": {"costs": {"yes": {"no": 5}}}},
     {"class_weights": {"yes": 3}, "decision": {"class": "yes", "recall": 0.8}},
-    {"decision": {"costs": {"no": {"yes": 2}}}, "predictions": {"coverage": 0.9}},
+    {"decision": {"costs": {"no": {"yes": 2}, "yes": {"no": "a"}}}, "predictions": {"coverage": 0.9}},
     {"decision": {"class": "yes", "alert_rate": 0.1}, "max_classes": 50, "seed": 9},
 )
 ROLL_EVERY = 3  # faults

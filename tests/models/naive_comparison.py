@@ -70,6 +70,27 @@ class NaiveComparison:
         return (len(self.pairs), begun + 1) if starts else (first, begun)
 
 
+class NaiveCosts(NaiveComparison):
+    """Of losses that are costs by amount, each with what was at stake."""
+
+    def __init__(self):
+        super().__init__("costs")
+
+    def pay(self, older, newer, stake):
+        if self.reach is None:
+            self.looked.append(stake)
+            if len(self.looked) >= 100:
+                self.reach, self.looked = 10 * sum(self.looked) / len(self.looked), []
+            return
+        self.looked.append(min(stake / self.reach, 8.0))
+        self.pairs.append(tuple(min(cost / self.reach, 1.0) for cost in (older, newer)))
+        if len(self.looked) == 1000:
+            mean, self.looked = sum(self.looked) / 1000, []
+            if mean > 0.5 or mean < 0.01:
+                self.reach *= 8 if mean > 0.5 else 1 / 8
+                self.starts.append(len(self.pairs))
+
+
 def half_width(differences, alpha):
     """Of the asymptotic confidence sequence, as theorem 2.2 of the paper writes it: alpha of both sides."""
     n, rho2 = len(differences), 1 / 1000

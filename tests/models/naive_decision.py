@@ -27,6 +27,11 @@ def cheapest(p, costs):
     return min(possible, key=key) if possible else None
 
 
+def counted(amount):
+    """What an amount of a row counts."""
+    return min(amount, 1e9) if 0 <= amount < math.inf else 1.0
+
+
 class NaiveThreshold:
     def __init__(self, target, share, code):
         self.target, self.share, self.code = target, share, code

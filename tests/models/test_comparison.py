@@ -18,6 +18,12 @@ def score(comparison, y, older, newer):
     comparison.score(program, older, newer)
 
 
+def scored(comparison, *labels):
+    """The scale behind these labels."""
+    score(comparison, *labels)
+    return comparison.state().scale
+
+
 def classified(n, seed, older=0.3, newer=0.25):
     """Labels of three classes, and two models' probabilities; some know nothing, some were not asked."""
     rng = np.random.default_rng(seed)
@@ -74,6 +80,14 @@ def test_the_sums_and_intervals_are_those_of_the_twin(name):
     assert [a.tobytes() for a in whole.state()] == [a.tobytes() for a in comparison.state()]
     if name.startswith("errors that"):
         assert len(twin.starts) > 1
+
+
+def test_a_reach_that_was_measured_is_kept_where_no_label_was_compared_yet():
+    comparison, (_, (y, older, newer)) = Comparison("regression"), STREAMS["regression"]
+    assert not comparison.has_begun
+    i = next(i for i in range(200) if scored(comparison, y[i : i + 1], older[i : i + 1], newer[i : i + 1])[2])
+    assert (i >= 99, comparison.state().n[0], *comparison.state().scale[:2]) == (True, 0, 0.0, 0.0)
+    assert comparison.has_begun
 
 
 def test_only_labels_that_count_are_compared():

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from riparian.models.contract import Program
+from riparian.models.evaluation.costs import Costs
 from riparian.models.evaluation.segments import COSTS, ERRORS, MISSED, MISTAKES, SLOTS, Loss, SegmentLosses
 from riparian.models.restoring import DamagedError, restore
 
@@ -202,7 +203,8 @@ def test_losses_are_those_of_their_kind():
     out = np.array([[0.9, 0.1], [0.2, 0.8], [0.0, 0.0], [0.4, 0.6], [np.nan, np.nan]])
     program = Program(np.ones(6, np.int8), np.array([0, 1, 2, 3, 4, 3], np.int32), np.array([1.0, 1, 1, 0, 1, 0]),
                       np.array([1.0, 1, 1, 1, 1, 0]))  # fmt: skip
-    x, times, costs = np.zeros((5, 1)), np.zeros(6), np.array([[0.0, 1.0], [20.0, 0.0]])
+    x, times = np.zeros((5, 1)), np.zeros(6)
+    costs = Costs(np.array([[1.0, 0.0, 1.0], [20.0, 20.0, 0.0]]), np.zeros((2, 3), np.bool_), -1, 20.0)
     named = np.array([[1.0, 0], [1.0, 0], [np.nan, 0], [1.0, 0], [np.nan, 0]])
 
     def lost(loss, out=out, named=None):
@@ -214,7 +216,11 @@ def test_losses_are_those_of_their_kind():
     assert lost(Loss(MISTAKES)) == (4, 3.0)
     assert lost(Loss(MISSED, 1)) == (3, 2.0)
     assert lost(Loss(MISSED, 1), named=named) == (3, 1.0)
-    assert lost(Loss(COSTS, -1, costs, np.array([1.0, 20.0]), 20.0)) == (4, 41.0)
+    assert lost(Loss(COSTS, -1, costs)) == (4, 41.0)
+    by_amount = Costs(costs.fixed, costs.fixed == 20.0, 0, 1.0)  # amounts are 0, and of none the worst number counts
+    assert lost(Loss(COSTS, -1, by_amount)) == (4, 41.0)
+    x[:] = 50.0
+    assert lost(Loss(COSTS, -1, by_amount)) == (4, 101.0)
     assert lost(Loss(ERRORS), out[:, :1].copy()) == (4, pytest.approx(0.1 + 0.8 + 1.0 + 0.4))
     segments = SegmentLosses(1e9, 0.01)
     segments.run(program, x, 0, out, Loss(MISSED, -1), times)  # of a class that is not known yet

@@ -459,7 +459,9 @@ def _of_costs(spec: "Spec") -> list[str]:
         lines.append(f"decision: a threshold on {of}, so that {its} {name.replace('_', ' ')} is {share:g}")
     elif asked is not None:
         costs = (
-            f"{named} for {true} costs {c:g}" for true, row in (asked.costs or {}).items() for named, c in row.items()
+            f"{named} for {true} costs {c if isinstance(c, str) else format(c, 'g')}"
+            for true, row in (asked.costs or {}).items()
+            for named, c in row.items()
         )
         lines.append(f"decision: the class of least expected cost: {', '.join(costs)}, other mistakes 1")
     if spec.class_weights:

@@ -16,6 +16,7 @@ from riparian.app.partition.drift.detection import ABSOLUTE, MISTAKES, Signal, e
 from riparian.app.partition.predictions.serving import Serving
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.evaluation import auroc
+from riparian.models.evaluation.costs import Priced
 from riparian.models.evaluation.prequential import NEGLIGIBLE, Prequential
 from riparian.models.kernels.elementary import exps, logs
 from riparian.topics.records import ANOMALY, VALUES
@@ -77,10 +78,10 @@ class Measured(Prequential):
         """Compile the kernels, or load them from the cache."""
         self._signal.warm_up()
 
-    def score(self, program: Program, out: Floats, decided: Floats | None = None) -> None:
+    def score(self, program: Program, out: Floats, decided: Floats | None = None, priced: Priced | None = None) -> None:
         """Score predictions by their labels, in order: see `Prequential.score`."""
         known = None if self.task in VALUES else self.state().seen.astype(bool)
-        super().score(program, out, decided)
+        super().score(program, out, decided, priced)
         if self._signal.detectors:
             for found in self._signal.update(errors(self._signal.kind, program, out)[1]):
                 fields = {key: getattr(found, key) for key in ("detector", "level", "n", "before", "after")}
@@ -173,8 +174,8 @@ class FromFirstLabel:
         self._score = metrics.score
         metrics.score = self._both  # type: ignore[method-assign]
 
-    def _both(self, program: Program, out: Floats, decided: Floats | None = None) -> None:
-        self._score(program, out, decided)
+    def _both(self, program: Program, out: Floats, decided: Floats | None = None, priced: Priced | None = None) -> None:
+        self._score(program, out, decided, priced)
         if not self._knows:
             scored = _scored(program, out)
             knew = out[program.row[scored]].max(axis=1, initial=0.0) > 0.0
@@ -184,7 +185,7 @@ class FromFirstLabel:
             w[scored[:first]] = 0.0
             program = program._replace(w=w)
         self.own.resize(out.shape[1])
-        self.own.score(program, out, decided)
+        self.own.score(program, out, decided, priced)
 
     def result(self, serving: Serving, classes: Sequence[Any] | None = None) -> dict[str, Any]:
         """FROM_FIRST: left_out, how many labels are not in these figures; n and the metrics of the others, and of an

@@ -131,7 +131,8 @@ def objective_of(spec: "Spec", most: float = 0.0) -> Objective:
         key = "precision" if name == "recall" else "recall"
         return Objective(key, f"{key.capitalize()} {kept}", of=of)
     if decision is not None:
-        return Objective("cost", "Cost per 1,000 labels", greater=False, share=False, per=1000.0)
+        title = "Cost per 1,000 labels" + (f" (by {spec.amount})" if spec.amount is not None else "")
+        return Objective("cost", title, greater=False, share=False, per=1000.0)
     if spec.task == ANOMALY or (most >= RARE and spec.metrics.fading is None):
         return Objective("auroc", "AUROC", share=False)
     if most >= RARE:

@@ -19,7 +19,7 @@ from riparian.app.partition.predictions.decision_policy import Stakes
 from riparian.app.stream_file.lineup import check_champion
 from riparian.app.stream_file.sections.promotion import AUTOMATIC, CONFIDENCE, PACE
 from riparian.app.stream_file.spec import Spec
-from riparian.models.contract import LEARN, Program
+from riparian.models.contract import LEARN, Bags, Program
 from riparian.models.evaluation.comparison import Advantage, ByCost, Comparison, warm_up
 from riparian.models.restoring import restore
 from riparian.topics.names import CHAMPION
@@ -72,7 +72,7 @@ class Comparing:
         return {role: known.get(role) or self._fresh() for n, role in roles.items() if n != CHAMPION}
 
     def _fresh(self) -> Comparison:
-        return Comparison(self._task, self._stakes.highest)
+        return Comparison(self._task, self._stakes.highest if self._stakes.amount is None else 0.0)
 
     def settle(self, spec: Spec) -> None:
         """The rule of this stream file holds from here on. Comparisons go on."""
@@ -135,11 +135,11 @@ class Comparing:
         return ends
 
     def _score(self, program: Program) -> None:
-        champion, stakes = self._champion, self._stakes
+        champion, stakes, x = self._champion, self._stakes, self._champion.slab
         for role, comparison in self._of.items():
             by_cost, one, other = None, champion.labelled_named, role.labelled_named
-            if stakes.costs is not None and one is not None and other is not None:
-                by_cost = ByCost(stakes.costs, stakes.worst, one, other)
+            if stakes.costs is not None and one is not None and other is not None and not isinstance(x, Bags):
+                by_cost = ByCost(stakes.costs, x, one, other)
             comparison.score(program, champion.scored, role.scored, by_cost)
 
     def _decide(self, place: int) -> PromotionDecision | None:

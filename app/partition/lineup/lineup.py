@@ -19,7 +19,7 @@ from riparian.app.partition.drift.detection import Finding
 from riparian.app.partition.lineup.comparing import Comparing, PromotionDecision
 from riparian.app.partition.lineup.learned_rows import InstanceRows
 from riparian.app.partition.lineup.model_commands import Change, LineupFollower, ModelCommands
-from riparian.app.partition.lineup.model_slot import ModelSlot
+from riparian.app.partition.lineup.model_slot import PAID, ModelSlot
 from riparian.app.partition.predictions.decision_policy import Stakes
 from riparian.app.stream_file.sections.decision import same_losses
 from riparian.app.stream_file.sections.models import AUTO
@@ -130,7 +130,8 @@ class Lineup:
         self.steering = ModelCommands(self)
 
     def _stakes(self) -> Stakes:
-        return Stakes(self.classes, self.spec.class_weights, self.spec.prices, self.spec.target)
+        spec = self.spec
+        return Stakes(self.classes, spec.class_weights, spec.prices, spec.target, spec.features)
 
     @property
     def seed(self) -> int:
@@ -169,7 +170,7 @@ class Lineup:
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
         for role in self.roles.values():
-            role.warm_up()
+            role.warm_up(self.stakes)
         self.comparing.warm_up()
 
     # -- changes -----------------------------------------------------------------------------------------------
@@ -194,6 +195,7 @@ class Lineup:
         """What this stream file says besides its models holds from here on (`Spec.running`, and its features)."""
         self._widen(spec)
         self.spec, self.settings = spec, settings(spec)
+        self.stakes.settle(spec)
         for role in self.roles.values():
             role.settle(spec)
         self.comparing.settle(spec)
@@ -244,6 +246,11 @@ class Lineup:
             self.schema = schema
             for role in self.roles.values():
                 role.resize(schema)
+
+    def price_anew(self) -> None:
+        """Mistakes cost something else from here on."""
+        for role in self.roles.values():
+            role.price_anew()
 
     # -- the rule ----------------------------------------------------------------------------------------------
 
@@ -320,15 +327,16 @@ class Lineup:
 
     def digest(self) -> str:
         """A hash of what follows from the log alone: equal where the same part of it was learned. Without the
-        probabilities that scores keep, which begin where a state of before is read: at other places of the log in
-        partitions that shall share a replica."""
+        probabilities and costs that scores keep, which begin where a state of before is read: at other places of the
+        log in partitions that shall share a replica."""
         digest = hashlib.blake2b(f"{self.place} {self.schema}".encode(), digest_size=16)
         arrays, left_out = self.state(), self.incomparable()
         for role in self.roles.values():
             if role.trial is not None:
                 arrays |= over(f"drift/trials/{role.name}/", role.trial.state())
             arrays |= {f"{role.name}/{name}": array for name, array in role.state_of_watching().items()}
-        for name in sorted(arrays.keys() - left_out - {f"metrics/{name}/probabilities" for name in self.roles}):
+        begun = tuple(f"metrics/{name}/{part}" for name in self.roles for part in ("probabilities", PAID))
+        for name in sorted(name for name in arrays.keys() - left_out if not name.startswith(begun)):
             digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
             digest.update(np.ascontiguousarray(arrays[name]).tobytes())
         return digest.hexdigest()
@@ -385,5 +393,8 @@ class Lineup:
 
     def restore_comparing(self, state: ModelsOfState, proposed: list[str]) -> None:
         """Go on with the comparisons of a state, where losses are what they were."""
-        if same_losses((state.meta.get("settings") or {}).get(DECISION), self.settings.get(DECISION)):
+        was, now = (state.meta.get("settings") or {}).get(DECISION) or {}, self.settings.get(DECISION) or {}
+        if was.get("costs") != now.get("costs"):
+            self.price_anew()
+        if same_losses(was, now):
             self.comparing.restore(under(state.arrays, "compared/"), proposed, state.takes)

@@ -22,6 +22,7 @@ from riparian.app.partition.changes import REFUSED as NEVER
 from riparian.app.partition.changes import SEEN, Changes, differing, goes_on, in_part, relearns, same
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.outcome import DeadLetter
+from riparian.app.partition.predictions.decision_policy import Stakes
 from riparian.app.partition.records.partition_group import Piece
 from riparian.app.stream_file.columns import (
     KEPT,
@@ -79,6 +80,7 @@ class Steered(Protocol):
     spec: Spec
     roles: dict[str, ModelSlot]
     schema: Schema
+    stakes: Stakes
 
     def make_role(self, name: str, spec: Spec) -> ModelSlot: ...
     def key_of(self, name: str) -> str: ...
@@ -427,6 +429,9 @@ class ModelCommands:
         given, new_spec = read(features), self._changed(features, keys)
         if given.keys() == spec.present.keys() and digest_of(given) == digest_of(spec.present):
             return spec
+        amount = self._lineup.stakes.amount  # where partitions learn one model, as the log says: alike in all of them
+        if amount in spec.present and amount not in given:
+            raise ValueError(f"features: expected {amount}, which decision.costs names, found none; restore it")
         if self.keeps_features:
             raise ValueError(KEPT.format("learning: shared"))
         check_keys(new_spec)

@@ -30,13 +30,14 @@ from riparian.app.partition.drift.detection import ABSOLUTE, MISTAKES, SEEN, Det
 from riparian.app.partition.lineup.background_learner import DROPPED, REPLACED, BackgroundLearner
 from riparian.app.partition.lineup.learned_rows import InstanceRows
 from riparian.app.partition.lineup.memos import Memos
-from riparian.app.partition.predictions.decision_policy import decided_name
+from riparian.app.partition.predictions.decision_policy import Stakes, decided_name
 from riparian.app.partition.predictions.reasons import Reasons, pieces
 from riparian.app.stream_file.lineup import place_of
 from riparian.app.stream_file.sections.models import NOTHING, REPLACE, RESET
 from riparian.app.stream_file.sections.promotion import PACE
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program, Schema
+from riparian.models.evaluation.costs import Paid
 from riparian.models.evaluation.prequential import Prequential
 from riparian.models.kernels.cache import one_part
 from riparian.models.registry import create, memo_names, memo_places
@@ -45,6 +46,7 @@ from riparian.topics.records import ANOMALY, VALUES
 
 ERROR = "error"  # the name of the signal of a model's errors
 ALERT, STARTED = "alert", "replace-started"
+PAID = "paid/"  # what names begin with, among its metrics, of the sums of costs
 REACTIONS = (RESET, REPLACED, DROPPED)  # that are counted
 
 
@@ -130,6 +132,11 @@ class ModelSlot:
         return self._rows.out[self.name]
 
     @property
+    def slab(self) -> Floats | Bags:
+        """The features of these rows."""
+        return self._rows.slab
+
+    @property
     def scored(self) -> Floats:
         """Predictions that labels are compared with: shifted, where that is asked for."""
         return self._rows.out.get(shifted_name(self.name), self.labelled)
@@ -154,11 +161,11 @@ class ModelSlot:
         """Whether anything watches the errors."""
         return bool(self.signal.detectors)
 
-    def warm_up(self) -> None:
+    def warm_up(self, stakes: Stakes) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
         with one_part():
             self.model.warm_up()
-        self.score(EMPTY)
+        self.score(EMPTY, stakes)
         if self.watched:
             self.signal.warm_up()
 
@@ -247,9 +254,13 @@ class ModelSlot:
                 self._run_piece(program, at, n)
         return self._findings
 
-    def score(self, program: Program) -> None:
+    def score(self, program: Program, stakes: Stakes) -> None:
         """Score each label of a program that was run by the prediction that was made for its instance."""
-        self.metrics.score(program, self.scored, self.labelled_named)
+        self.metrics.score(program, self.scored, self.labelled_named, stakes.priced(self.slab))
+
+    def price_anew(self) -> None:
+        """Mistakes cost something else from here on: what was paid is another sum."""
+        self.metrics.paid = Paid(self.metrics.window, self.metrics.fading)
 
     def _run_model(self, piece: Program, start: int = 0) -> None:
         """Operations of the program from `start` on. What learns from features alone does so right after each
@@ -405,9 +416,10 @@ class ModelSlot:
         """Go on as this stream file says of metrics and of drift."""
         window, fading = spec.metrics.window, spec.metrics.fading
         if (window, fading) != (self.metrics.window, self.metrics.fading):
-            known = self.metrics.state()._asdict()
+            known, paid = self.metrics.state()._asdict(), self.metrics.paid.state()._asdict()
             self.metrics = self._scores(spec)
             self.metrics.restore(known)
+            self.metrics.paid.restore(paid)
         self._trial_window, self._trial_patience = spec.drift.window, spec.drift.patience
         if self.trial is not None:
             self.trial.bound(self._trial_window, self._trial_patience)
@@ -461,6 +473,8 @@ class ModelSlot:
     def state(self) -> dict[str, NDArray[Any]]:
         """Live arrays of what it has learned, by their names in a state, without what watches it."""
         model, metrics = self.model.state()._asdict(), self.metrics.state()._asdict()
+        paid = self.metrics.paid.state()._asdict() if self.metrics.paid.has_begun else {}
+        metrics |= over(PAID, paid)
         return over(f"models/{self.name}/", model) | over(f"metrics/{self.name}/", metrics)
 
     def begin_with(
@@ -482,7 +496,10 @@ class ModelSlot:
     ) -> None:
         """Take over arrays of `state()`, as in `begin_with`."""
         self.begin_with(arrays, source, schema, parameters)
-        restore(self.metrics, under(arrays, f"metrics/{source}/"), f"the metrics of {self.name}")
+        metrics = under(arrays, f"metrics/{source}/")
+        restore(self.metrics, metrics, f"the metrics of {self.name}")
+        if paid := under(metrics, PAID):
+            restore(self.metrics.paid, paid, f"the costs of {self.name}")
         self.metrics.resize(self.schema.n_outputs)
 
     def state_of_watching(self) -> dict[str, NDArray[Any]]:

@@ -55,8 +55,6 @@ class BySegment:
         error = FALSE_NAMES / max(1, len(asked)) / ((partition + 1) * (partition + 2))
         self._columns = asked
         self._of = {name: SegmentLosses(self._span(spec), error) for name in asked}
-        prices = spec.prices or {}
-        self._highest = max([1.0, *(cost for row in prices.values() for cost in row.values())])
 
     def _span(self, spec: Spec) -> float:
         window = spec.metrics.window if spec.metrics.fading is None else 1.0 / (1.0 - spec.metrics.fading)
@@ -96,7 +94,7 @@ class BySegment:
         if self._kind == MISSED and decision is not None:
             return Loss(MISSED, decision.alert)
         if self._kind == COSTS and decision is not None and decision.costs is not None:
-            return Loss(COSTS, -1, decision.costs, decision.worst, self._highest)
+            return Loss(COSTS, -1, decision.costs)
         return Loss(self._kind)
 
     def figures(self) -> list[SegmentFigures]:

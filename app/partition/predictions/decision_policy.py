@@ -11,25 +11,32 @@ first label a class is known.
 Of anomalies, whose classes are no texts, a threshold on the scores says which are alerts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from riparian.app.stream_file.sections.decision import amount_in
 from riparian.app.stream_file.spec import Spec
-from riparian.models.contract import LEARN, Floats, Program
+from riparian.models.contract import LEARN, Bags, Floats, Program
+from riparian.models.evaluation.costs import OTHERWISE, Costs, Priced
+from riparian.models.evaluation.prequential import Prequential
 from riparian.models.predictions.decision import Threshold, by_cost
 from riparian.topics.records import ANOMALY
 from riparian.topics.vocabulary import Vocabulary
 
 DECIDED = "/decided"
 Weights = Mapping[str, float]
-Prices = Mapping[str, Mapping[str, float]]
-OTHERWISE = 1.0  # cost of a mistake that the stream file does not name
+Prices = Mapping[str, Mapping[str, float | str]]
 
 
 def decided_name(role: str) -> str:
     """Where the pending store keeps what a model's predictions named."""
     return f"{role}{DECIDED}"
+
+
+def highest(row: Mapping[str, float | str]) -> float:
+    """The highest cost where a class is true, amounts aside."""
+    return max([OTHERWISE, *(cost for cost in row.values() if not isinstance(cost, str))])
 
 
 class Stakes:
@@ -42,17 +49,21 @@ class Stakes:
     weights : mapping, optional
         Class -> what its labels count; 1 where it is not named.
     prices : mapping, optional
-        True class -> class named -> cost, as a stream file says it; None: all mistakes are alike.
+        True class -> class named -> cost, or the feature that holds it, as a stream file says it; None: all mistakes
+        are alike.
     target : (str, str), optional
         What is kept, and the class that it is about: naming one other class for another is no mistake then.
+    features : iterable of str
+        By column.
 
     Attributes
     ----------
-    costs : (n_outputs, n_outputs) float64, optional
-        Of naming class j where i is true; None before any class is looked up.
-    worst : (n_outputs,) float64
-        Of naming none where class i is true: as much as its dearest mistake in the stream file, whether or not the
-        class that it names is known, since that depends on how records were cut into steps.
+    amount : str, optional
+        The feature that holds amounts.
+    costs : Costs, optional
+        None before any class is looked up. To name none where a class is true costs as much as its dearest mistake in
+        the stream file, whether or not the class that it names is known, since that depends on how records were cut
+        into steps.
     """
 
     def __init__(
@@ -61,17 +72,35 @@ class Stakes:
         weights: Weights | None,
         prices: Prices | None,
         target: tuple[str, str] | None = None,
+        features: Iterable[str] = (),
     ) -> None:
         self.weights, self.prices, self.target = weights or {}, prices, target
-        self.costs: Floats | None = None
-        self.worst = np.zeros(0)
+        self.amount = amount_in(prices)
+        self.costs: Costs | None = None
+        self._column = self._column_in(features)
         self._classes = classes
         self._known, self._by_code = (0, 0), np.ones(0)
 
     @property
     def highest(self) -> float:
-        """The highest cost of a mistake."""
-        return max(OTHERWISE, *(cost for row in (self.prices or {}).values() for cost in row.values()), OTHERWISE)
+        """The highest cost of a mistake, amounts aside."""
+        return max([OTHERWISE, *(highest(row) for row in (self.prices or {}).values())])
+
+    def _column_in(self, features: Iterable[str]) -> int:
+        """That holds amounts; -1 while there is none: a command may add it."""
+        return next((j for j, name in enumerate(features) if name == self.amount), -1)
+
+    def settle(self, spec: Spec) -> None:
+        """Records have the features of this stream file from here on."""
+        self._column = self._column_in(spec.features)
+        if self.costs is not None:
+            self.costs = self.costs._replace(column=self._column)
+
+    def priced(self, x: Floats | Bags) -> Priced | None:
+        """What mistakes cost in these rows; None where they are all alike."""
+        if self.prices is None or self.costs is None or isinstance(x, Bags):
+            return None
+        return Priced(self.costs, x)
 
     def fit(self, n_outputs: int) -> None:
         """Look the classes up among those known now."""
@@ -85,18 +114,22 @@ class Stakes:
         for text, weight in self.weights.items():
             if text in codes:
                 self._by_code[codes[text]] = weight
-        self.costs = np.full((n_outputs, n_outputs), OTHERWISE)
-        np.fill_diagonal(self.costs, 0.0)
+        fixed = np.full((n_outputs, 1 + n_outputs), OTHERWISE)
+        by_amount = np.zeros(fixed.shape, np.bool_)
+        np.fill_diagonal(fixed[:, 1:], 0.0)
         if self.target is not None:
             about = np.arange(n_outputs) == codes.get(self.target[1], -1)
-            self.costs[about[:, None] == about] = 0.0
-        self.worst = np.full(n_outputs, OTHERWISE)
+            fixed[:, 1:][about[:, None] == about] = 0.0
         for true, row in (self.prices or {}).items():
-            if true in codes:
-                self.worst[codes[true]] = max(OTHERWISE, *row.values(), OTHERWISE)
+            if true not in codes:
+                continue
+            own = codes[true]
+            fixed[own, 0], by_amount[own, 0] = highest(row), amount_in({true: row}) is not None
             for named, cost in row.items():
-                if true in codes and named in codes:
-                    self.costs[codes[true], codes[named]] = cost
+                if named in codes:
+                    at = own, 1 + codes[named]
+                    fixed[at], by_amount[at] = (0.0, True) if isinstance(cost, str) else (cost, False)
+        self.costs = Costs(fixed, by_amount, self._column, self.highest)
 
     def weighted(self, program: Program) -> Program:
         """The program as models learn it: with the weight of each label's class."""
@@ -122,7 +155,7 @@ class DecisionPolicy(Stakes):
     """
 
     def __init__(self, spec: Spec, classes: Vocabulary | None) -> None:
-        super().__init__(classes, spec.class_weights, spec.prices)
+        super().__init__(classes, spec.class_weights, spec.prices, features=spec.features)
         self.asked = spec.decision
         self.of_scores = spec.task == ANOMALY
         self.code = 1 if self.of_scores else -1
@@ -145,14 +178,9 @@ class Decision:
         self.threshold = None if target is None else Threshold(*target, scores=deciding.of_scores)
 
     @property
-    def costs(self) -> Floats | None:
-        """Costs of errors: see `DecisionPolicy`."""
+    def costs(self) -> Costs | None:
+        """Of mistakes: see `Stakes`."""
         return self._deciding.costs
-
-    @property
-    def worst(self) -> Floats:
-        """The worst costs: see `DecisionPolicy`."""
-        return self._deciding.worst
 
     def copy(self) -> "Decision":
         """One that goes on by itself as this one would."""
@@ -166,30 +194,25 @@ class Decision:
         """The code of the class whose naming is an alert; -1 while it is not known, or with costs, which have none."""
         return self._deciding.code
 
-    def run(self, program: Program, out: Floats, decided: Floats) -> None:
-        """Decide at each PREDICT of a program, and learn. out, decided : as `models.predictions.decision` has them."""
+    def run(self, program: Program, out: Floats, decided: Floats, x: Floats | Bags) -> None:
+        """Decide at each PREDICT of a program, and learn. out, decided : as `models.predictions.decision` has them.
+        x : (capacity, d), of which a column may hold amounts."""
         if self.threshold is not None:
             self.threshold.run(program, out, decided, self._deciding.code)
-        elif self._deciding.costs is not None:
-            by_cost(program, out, decided, self._deciding.costs)
+        elif (priced := self._deciding.priced(x)) is not None:
+            by_cost(program, out, decided, priced)
 
-    def metrics(self, confusion: Floats, recent: bool) -> dict[str, float]:
-        """`cost`, the mean of a label; or with a threshold `alert_rate`, the share of the labels that its class was
-        named for (of anomalies of the predictions, since labels may never come), and where it is recent `threshold`.
-        confusion : as `Prequential.counts` has it."""
-        total = confusion.sum()
+    def metrics(self, metrics: Prequential, recent: bool) -> dict[str, float]:
+        """With a threshold `alert_rate`, the share of the labels that its class was named for (of anomalies of the
+        predictions, since labels may never come), and where it is recent `threshold`. metrics : of its model."""
         found: dict[str, float] = {}
         if self.threshold is not None:
             if self.threshold.scores:
                 rate = self.threshold.alert_rate(recent)
                 found |= {} if rate is None else {"alert_rate": rate}
-            elif total > 0.0:
+            elif (total := (confusion := metrics.counts(recent)).sum()) > 0.0:
                 named = confusion[:, 1 + self._deciding.code].sum() if self._deciding.code >= 0 else 0.0
                 found["alert_rate"] = float(named / total)
             if recent and self.threshold.value is not None:
                 found["threshold"] = self.threshold.value
-        elif self._deciding.costs is not None and total > 0.0:
-            k = len(confusion)
-            costs = self._deciding.costs[:k, :k]
-            found["cost"] = float((confusion * np.column_stack((self.worst[:k], costs))).sum() / total)
         return found

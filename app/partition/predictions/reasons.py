@@ -56,6 +56,7 @@ class Ahead:
     out, named, beside : of the rows of the pending store what was predicted, what that named, and how it was scaled, or
         what it is shifted.
     instead : as `PriorShift.run` takes it.
+    x : (capacity, d), what stands in these rows, of which costs may have an amount.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Ahead:
         named: Floats,
         beside: Floats,
         instead: Floats,
+        x: Floats | Bags,
     ) -> None:
         self._rows = np.unique(program.row)
         self._decision = None if decision is None else decision.copy()
@@ -75,6 +77,7 @@ class Ahead:
         self._shift, self._instead = None if shift is None else shift.copy(), instead
         self._out, self._named = out[self._rows], named if decision is None else named[self._rows]
         self._beside = beside if calibration is None and shift is None else beside[self._rows]
+        self._x = x if isinstance(x, Bags) else x[self._rows]
 
     def follow(self, part: Program, out: Floats) -> Floats:
         """(n,) what the predictions of the next operations name, n of them; NaN where nothing is named. out : as the
@@ -91,7 +94,7 @@ class Ahead:
             self._calibration.run(own, said, self._beside)
         if self._decision is None:
             return asked_about(said[predicted]).astype(np.float64)
-        self._decision.run(own, said, self._named)
+        self._decision.run(own, said, self._named, self._x)
         return np.array(self._named[predicted, 0])
 
 

@@ -171,7 +171,7 @@ class Serving:
         """Say which class each prediction of a program names, once its probabilities are as they stay, or whether its
         score is an alert."""
         if self.decision is not None:
-            self.decision.run(program, self.predictions, self.named)
+            self.decision.run(program, self.predictions, self.named, self._pending.slab)
 
     def estimate(self, program: Program) -> None:
         """Take the predictions and labels of a program for the accuracy that is expected."""
@@ -204,7 +204,8 @@ class Serving:
         beside = self._pending.out[scaling_name(self.name)] if scales else NOT_SCALED
         beside = beside if self.shift is None else self.predictions
         calibration, named = self.calibration if scales else None, out if self.decision is None else self.named
-        made = Ahead(program, self.decision, calibration, self.shift, out, named, beside, instead)
+        x = self._pending.slab
+        made = Ahead(program, self.decision, calibration, self.shift, out, named, beside, instead, x)
         made.follow(program.part(0, start), out)
         return made
 
@@ -227,12 +228,12 @@ class Serving:
         return metrics.windowed() | self.besides(metrics, True)
 
     def besides(self, metrics: Prequential, recent: bool) -> dict[str, float]:
-        """Of these, what the predictions alone do not tell: calibration, and what decisions cost."""
+        """Of these, what the predictions alone do not tell: calibration, and what was decided."""
         found: dict[str, float] = {}
         if self.calibration is not None:
             found |= self.calibration.windowed() if recent else self.calibration.metrics()
         if self.decision is not None:
-            found |= self.decision.metrics(metrics.counts(recent), recent)
+            found |= self.decision.metrics(metrics, recent)
         return found
 
     def estimated(self) -> dict[str, float]:

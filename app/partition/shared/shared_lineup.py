@@ -159,7 +159,7 @@ class SharedLineup(Lineup):
         self.steering.forgets = self._forget
 
     def _stakes(self) -> Stakes:
-        return Stakes(self.classes, self.terms.weights, self.terms.costs, self.terms.target)
+        return Stakes(self.classes, self.terms.weights, self.terms.costs, self.terms.target, self.spec.features)
 
     @property
     def seed(self) -> int:
@@ -209,6 +209,8 @@ class SharedLineup(Lineup):
         for most, known in zip(*room, strict=True):
             if most is not None and known is not None:
                 known.limit = max(most, len(known))
+        if terms.costs != self.terms.costs:
+            self.price_anew()
         self.terms, self._agreed = terms, None
         self.stakes = self._stakes()
         self.comparing.begin_by(self.stakes)
@@ -367,7 +369,7 @@ class SharedLineup(Lineup):
         weighted, findings = self.stakes.weighted(program), list[Finding]()
         for role in self.roles.values():
             findings += role.run(weighted)
-            role.score(program)
+            role.score(program, self.stakes)
         findings, decided = self.carry_out(self.comparing.score(program, self.n), findings)
         if decided or findings:
             stamps = np.repeat(np.array(times, np.int64), [n for n, _ in parts])

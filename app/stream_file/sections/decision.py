@@ -5,11 +5,11 @@ prediction is decided; and which scores of anomalies are alerts. Classes are kno
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.spec_errors import found
-from riparian.topics.records import ANOMALY, CLASSIFICATION
+from riparian.topics.records import ANOMALY, CLASSIFICATION, NUMERIC
 from riparian.topics.vocabulary import canonical
 
 ALERT_RATE = "alert_rate"
@@ -28,7 +28,13 @@ def _by_class(value: Any) -> Any:
 
 
 Weights = Annotated[dict[str, Annotated[float, Field(gt=0, le=1e6)]], BeforeValidator(_by_class)]
-_Row = Annotated[dict[str, Annotated[float, Field(ge=0, le=1e9)]], BeforeValidator(_by_class)]
+_NUMBER, _FEATURE = "[cost]", "[feature]"  # which of both a mistake is about, as `spec_errors` leaves out
+_Number = Annotated[float, Field(ge=0, le=1e9), Tag(_NUMBER)]
+_Cost = Annotated[
+    _Number | Annotated[str, Tag(_FEATURE)],
+    Discriminator(lambda value: _FEATURE if isinstance(value, str) else _NUMBER),
+]
+_Row = Annotated[dict[str, _Cost], BeforeValidator(_by_class)]
 _Costs = Annotated[dict[str, _Row], BeforeValidator(_by_class)]
 
 
@@ -44,7 +50,8 @@ class DecisionSpec(Section):
         default=None,
         description="What naming a class costs by the class that is true, `{TRUE: {NAMED: COST}}`, such as "
         "`{fraud: {ok: 20}}`: the class of least expected cost is named. A mistake that is left out costs "
-        "1, what is right 0.",
+        "1, what is right 0. A text is the numeric feature whose value is the cost, such as `{fraud: {ok: amount}}`; "
+        "at most 1e9 of it counts, and 1 where it is missing, negative or infinite.",
     )
     class_: Annotated[str | None, BeforeValidator(lambda value: value if value is None else _text(value))] = Field(
         default=None, alias="class", description="The class that the target is about."
@@ -81,6 +88,11 @@ class DecisionSpec(Section):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
+def amount_in(costs: Mapping[str, Mapping[str, float | str]] | None) -> str | None:
+    """The feature that stands in place of costs."""
+    return next((cost for row in (costs or {}).values() for cost in row.values() if isinstance(cost, str)), None)
+
+
 def same_target(was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
     """Whether what a threshold has learned is about the same target and class. was, now : `DecisionSpec.plain`, or
     nothing."""
@@ -112,6 +124,7 @@ def check_decision(spec: Any) -> None:
     if spec.decision is not None and spec.decision.target is not None and spec.decision.class_ is None:
         name = spec.decision.target[0]
         raise ValueError(f"decision: expected the class that {name} is about, found none; name it at class")
+    _check_amount(spec)
     if spec.class_weights and spec.decision is not None and spec.decision.costs is not None:
         raise ValueError(
             "class_weights: expected these or decision.costs, since a mistake would count twice, found both; remove one"
@@ -122,6 +135,24 @@ def check_decision(spec: Any) -> None:
     for place, text in _named(spec):
         if text not in known:
             raise ValueError(f'{place}: expected one of the classes, found "{text}"; use {", ".join(known)}')
+
+
+def _check_amount(spec: Any) -> None:
+    """Of costs that stand in records."""
+    costs = {} if spec.decision is None or spec.decision.costs is None else spec.decision.costs
+    asked = [(f"{t}.{n}", cost) for t, row in costs.items() for n, cost in row.items() if isinstance(cost, str)]
+    for place, name in asked:
+        known = [one for one, feature in spec.present.items() if feature.type == NUMERIC]
+        if name not in known:
+            found = f'"{name}"' + (f", which is {spec.present[name].type}" if name in spec.present else "")
+            cure = f"use {', '.join(known)}" if known else "write a number"
+            raise ValueError(
+                f"decision.costs.{place}: expected a number of at least 0, or a numeric feature, found {found}; {cure}"
+            )
+        if name != asked[0][1]:
+            raise ValueError(
+                f'decision.costs.{place}: expected one feature in all costs, "{asked[0][1]}", found "{name}"; name one'
+            )
 
 
 def _check_alerts(decision: DecisionSpec) -> None:
@@ -147,7 +178,7 @@ def _named(spec: Any) -> Iterator[tuple[str, str]]:
         return
     if spec.decision.class_ is not None:
         yield "decision.class", spec.decision.class_
-    costs: Mapping[str, Mapping[str, float]] = spec.decision.costs or {}
+    costs: Mapping[str, Mapping[str, float | str]] = spec.decision.costs or {}
     for true, row in costs.items():
         yield f"decision.costs.{true}", true
         for named in row:
