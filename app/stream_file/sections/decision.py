@@ -50,8 +50,8 @@ class DecisionSpec(Section):
         default=None,
         description="What naming a class costs by the class that is true, `{TRUE: {NAMED: COST}}`, such as "
         "`{fraud: {ok: 20}}`: the class of least expected cost is named. A mistake that is left out costs "
-        "1, what is right 0. A text is the numeric feature whose value is the cost, such as `{fraud: {ok: amount}}`; "
-        "at most 1e9 of it counts, and 1 where it is missing, negative or infinite.",
+        "1, what is right 0. A numeric feature may stand for a cost, `{fraud: {ok: amount}}`: at most 1e9 of it "
+        "counts, and 1 where it is missing, negative or infinite.",
     )
     class_: Annotated[str | None, BeforeValidator(lambda value: value if value is None else _text(value))] = Field(
         default=None, alias="class", description="The class that the target is about."
