@@ -151,7 +151,7 @@ def test_models_are_compared_by_their_costs():
     pairs = [
         (cost(one["y"], labels[one["id"]]), cost(one["challengers"]["tree"]["y"], labels[one["id"]]))
         for one in sent
-        if one["id"] in labels
+        if one["id"] in labels and (one["p"] or one["challengers"]["tree"]["p"])
     ]
     found = learner.figures().compared["tree"]
     differences = np.array([a - b for a, b in pairs[: int(found["total_labels"])]])
@@ -171,7 +171,8 @@ def test_a_target_compares_mistakes_about_its_class_alone():
     spec = stream(decision, champion="majority-class", challengers={"tree": TREE}, classes=["down", "rare", "up"])
     learner, sent, *_ = fold(spec, (features, RawBatch(*labels[:3], values)), 333)
     of = {json.loads(raw)["id"]: json.loads(raw)["y"] for raw in values}
-    met = [(one["y"], one["challengers"]["tree"]["y"], of[one["id"]]) for one in sent if one["id"] in of]
+    known = [one for one in sent if one["id"] in of and (one["p"] or one["challengers"]["tree"]["p"])]
+    met = [(one["y"], one["challengers"]["tree"]["y"], of[one["id"]]) for one in known]
     found = learner.figures().compared["tree"]
     met = met[: int(found["total_labels"])]
 

@@ -8,8 +8,11 @@ import pytest
 from benchmarks.promotion import equal_pair, looked_at
 from riparian.models.contract import LEARN, PREDICT, Program
 from riparian.models.evaluation.comparison import ByCost, Comparison, share
+from riparian.models.evaluation.costs import Costs
 from riparian.models.restoring import restore
 from tests.models.naive_comparison import NaiveComparison
+
+ALIKE_COSTS = Costs(np.array([[1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]), np.zeros((2, 3), np.bool_), -1, 1.0)
 
 
 def score(comparison, y, older, newer):
@@ -100,7 +103,7 @@ def test_only_labels_that_count_are_compared():
     assert comparison.advantage(0.05).difference == 1.0
 
 
-@pytest.mark.parametrize("by_cost", [None, ByCost(1.0 - np.eye(2), np.ones(2), *[np.full((6, 1), np.nan)] * 2)])
+@pytest.mark.parametrize("by_cost", [None, ByCost(ALIKE_COSTS, *[np.full((6, 1), np.nan)] * 3)])
 def test_rows_of_which_both_models_knew_nothing_are_no_errors(by_cost):
     """As all are that were predicted before the first label came: of four rows, three were known to one model."""
     nothing, right, wrong = (0.0, 0.0), (0.0, 1.0), (1.0, 0.0)
