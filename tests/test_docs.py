@@ -21,8 +21,9 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner
+from markdown_it import MarkdownIt
 
-from docs.__main__ import MARKED, RESULTS, pages, refreshed, sections
+from docs.__main__ import MARKED, pages, refreshed, sections
 from riparian.app.cli import GROUPS, cli
 from riparian.app.cli.run.environment import KNOWN
 from riparian.app.kafka.client.sources import CONFIG, PREFIX
@@ -43,9 +44,6 @@ BASE = {
     "task": "classification",
     "features": {"temperature": "numeric", "load": "numeric", "kind": "nominal"},
 }
-
-
-FIGURE = r"\d[\d,.]*\d|\d"
 
 
 class Said(NamedTuple):
@@ -153,41 +151,6 @@ def test_the_readme_is_short_and_names_the_test_command() -> None:
     assert "make test" in text
 
 
-def test_figures_of_the_readme_are_those_of_the_runs() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-
-    def run(name: str) -> Any:
-        return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["figures"]
-
-    # Beside other programs on Kafka.
-    peers = run("kafka_peers")["tables"]
-    measured = {
-        figure for table in peers for row in table["rows"] for cell in row for figure in re.findall(FIGURE, cell)
-    }
-    rows = re.findall(r"^\| [^|]+ \|( [\d*][^\n]*)\|$", text, re.MULTILINE)
-    assert len(rows) == 5
-    for row in rows:
-        assert {*re.findall(FIGURE, row)} <= measured, row
-    # The default model, over the streams on which MOA's best ensemble ran.
-    accuracies = {name: cells for name, *cells in run("frontier-0")["tables"][0]["rows"]}
-    heads = run("frontier-0")["tables"][0]["heads"][1:-2]  # without mean and rank
-    both = [i for i in range(len(heads)) if accuracies["MOA member selection"][i] not in ("", "–")]
-    ours, moas = (
-        sum(float(accuracies[name][i]) for i in both) / len(both) for name in ("auto", "MOA member selection")
-    )
-    assert f"{ours:.1f} % accuracy over {len(both)} streams, where MOA's best ensemble has {moas:.1f} %" in text
-    # What the demo shows, over its two changes.
-    means = run("demo")["means"]
-
-    def mean(model: str, when: str) -> float:
-        return sum(means[f"{model}, change {i}"][f"{when}, %"] for i in (1, 2)) / 2
-
-    pool = [mean("opinion-pool", when) for when in ("before", "at", "later")]
-    frozen = mean("hoeffding-tree", "later")
-    assert "falls from {:.0f} to {:.0f} %, returns to {:.0f} %".format(*pool) in text
-    assert f"a frozen tree stays at {frozen:.0f} %" in text
-
-
 # addresses -----------------------------------------------------------------------------------------------------------
 
 # Pages of the site before it had sections: links in alerts, in error messages and elsewhere lead there.
@@ -221,12 +184,36 @@ def test_pages_that_code_names_are_there() -> None:
             assert not anchor or anchor in anchors(there), f"{name(path)} names docs/{page}#{anchor}"
 
 
+# Of tests and benchmarks alone, and those that a test of what nothing reads sets.
+BESIDE = {"RIPARIAN_DEMO", "RIPARIAN_DATA", "RIPARIAN_RESULTS"}
+UNREAD = {"RIPARIAN_MODEL_KEY", "RIPARIAN_PASSWORD_OF_S", "RIPARIAN_SERVICE_HOST", "RIPARIAN_UI_PORT_"}
+
+
 def test_variables_of_the_environment_are_read_by_somebody() -> None:
-    files = [*PAGES, *(path for path in (ROOT / "deploy").rglob("*") if path.is_file())]
-    known = {*KNOWN, CONFIG}
+    folders = [*(ROOT / "deploy").rglob("*"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "examples").rglob("*")]
+    files = [*PAGES, *(path for path in folders if path.is_file())]
+    known = {*KNOWN, CONFIG, *BESIDE, *UNREAD}
     for path in files:
         for variable in re.findall(r"\bRIPARIAN_[A-Z_]+", path.read_text(encoding="utf-8", errors="ignore")):
-            assert variable in known or variable.startswith(PREFIX), f"{name(path)} names {variable}"
+            assert variable in known or variable.startswith(PREFIX.rstrip("_")), f"{name(path)} names {variable}"
+
+
+def test_blocks_of_code_are_fenced() -> None:
+    """Only these are read by the tests below, and have their language."""
+    for page in PAGES:
+        found = [
+            one.content for one in MarkdownIt().parse(page.read_text(encoding="utf-8")) if one.type == "code_block"
+        ]
+        assert found == [], f"{name(page)} has a block that is indented"
+
+
+@pytest.mark.parametrize("said", blocks("json"), ids=ids)
+def test_every_json_block_is_json(said: Said) -> None:
+    """One document, or one in each line."""
+    try:
+        json.loads(said.text)
+    except ValueError:
+        assert [json.loads(line) for line in said.text.splitlines()]
 
 
 def test_fields_that_pages_name_are_fields_of_the_stream_file() -> None:
@@ -320,56 +307,6 @@ def test_all_pages_together_keep_to_their_budget() -> None:
 def test_what_is_made_from_the_code_is_up_to_date(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert refreshed(text) == text, "run python -m docs"
-
-
-# Tables with figures that no file in benchmarks/results/ has: how many of a page, and why.
-WHOLE = "written whole by its command"
-TERMS = "what a setting or a method is, no measurement"
-EVALUATE = "`riparian evaluate`, a run for each cell"
-KEPT = "runs of several days, kept beside each other by hand"
-BY_HAND = {
-    "accuracy": (8, WHOLE),
-    "accuracy-batch": (6, WHOLE),
-    "papers/overview": (5, WHOLE),
-    "papers/shrub-ensembles": (6, WHOLE),
-    "papers/soft-hoeffding-trees": (8, WHOLE),
-    "papers/stochastic-gradient-trees": (8, WHOLE),
-    "papers/streaming-forests": (6, WHOLE),
-    "frontier": (1, TERMS),
-    "index": (1, "answers in short, which lead to the pages"),
-    "late-labels": (1, TERMS),
-    "threats": (1, "connections that a test makes"),
-    "learners/gradient-trees": (1, TERMS),
-    "bags": (1, EVALUATE),
-    "forecasts": (1, EVALUATE),
-    "intervals": (1, EVALUATE),
-    "rare-classes": (1, EVALUATE),
-    "anomalies": (3, f"{TERMS} (2); {KEPT}"),
-    "auto": (4, f"{EVALUATE} (2); {KEPT} (2)"),
-    "reasons": (1, KEPT),
-    "recovery": (2, "a row for each campaign; the newest of each kind have files of their own"),
-    "scale": (7, KEPT),
-    "speed": (2, KEPT),
-    "wire": (1, KEPT),
-    "learners/ensembles": (7, KEPT),
-    "learners/forests": (4, KEPT),
-    "learners/shrubs": (3, KEPT),
-    "learners/soft-trees": (2, KEPT),
-}
-
-
-def test_figures_of_evidence_are_filled_from_files() -> None:
-    """All tables that have a head and a figure at the beginning of a cell, but those BY_HAND."""
-    found = {}
-    for page in sorted((ROOT / "docs" / "evidence").rglob("*.md")):
-        text = MARKED.sub("", BLOCK.sub("", page.read_text(encoding="utf-8")))
-        tables = [match[0].splitlines() for match in re.finditer(r"(?:^\|.*\n)+", text, re.MULTILINE)]
-        n = sum(
-            bool(re.search(r"\w", head) and re.search(r"\| [*−+<>~-]*\d", "\n".join(rows))) for head, _, *rows in tables
-        )
-        if n:
-            found[str(page.relative_to(ROOT / "docs" / "evidence").with_suffix(""))] = n
-    assert found == {page: n for page, (n, _) in BY_HAND.items()}
 
 
 # decisions -----------------------------------------------------------------------------------------------------------
