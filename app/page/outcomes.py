@@ -255,7 +255,8 @@ class Outcomes:
         """(n,) what came of each of `rows` (their `label` as `rows()` gives it), by the words above."""
         own = math.nan if self.about is None else self._codes[self.about]
         known, is_own = ~np.isnan(rows["label"]), rows["label"] == own
-        null = ~known & (rows["label_time"] > 0)
+        never = self.spec.task == ANOMALY and not self.spec.has_labels
+        null = ~known & (never | (rows["label_time"] > 0))
         found = np.where(null, NO_LABEL, np.full(len(rows), WAITING))
         found = np.where(known & rows["alert"], np.where(is_own, RIGHT, WRONG), found)
         found = np.where(known & ~rows["alert"], np.where(is_own, MISSED, PASSED), found)

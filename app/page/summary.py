@@ -26,7 +26,7 @@ from riparian.app.partition.drift.events import ALARM
 from riparian.app.stream_file.sections.models import AUTO
 from riparian.topics.commands import PROMOTE
 from riparian.topics.names import CHAMPION
-from riparian.topics.records import MetricsRecord
+from riparian.topics.records import ANOMALY, MetricsRecord
 
 SHOWN_EVENTS = 10
 LOOKS = 8  # colours of models
@@ -139,6 +139,7 @@ def judged(view: StreamView, now: int, partition: int | None = None) -> dict[str
         "fading": view.spec.metrics.fading is not None,
         "window": view.spec.metrics.window,
         "target": None if view.spec.decision is None else view.spec.decision.target,
+        "labelled": view.spec.task != ANOMALY or view.spec.has_labels,
     }
 
 

@@ -87,6 +87,7 @@ export function alerts(app) {
   const open = place === null ? null : detail(app, place);
   const whole_ = card("Alerts", null, told, missing, feed);
   whole_.querySelector(".head").append(choice);
+  choice.hidden = !app.status.objective.labelled; // what came of them is never known
   const numbers = FILTERS.map(([name, label, counted]) => {
     const n = h("span", { class: "n" });
     choice.append(h("button", { type: "button", "aria-pressed": String(name === only), onclick: () => app.go({ only: name || null, at: null }) }, label, n));

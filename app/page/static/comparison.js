@@ -55,7 +55,7 @@ export function comparison(app) {
     shown = text;
     rule.textContent = ruled(found.rule, app.status.control, found.metric);
     if (!rows.length) {
-      body.replaceChildren(h("p", { class: "empty" }, app.status.models.length < 2 ? "No challengers. Name some in the stream file to hold the champion against them."
+      body.replaceChildren(h("p", { class: "empty" }, app.status.models.length < 2 ? "No challengers. Name some in the stream file to compare the champion with."
         : "Nothing to compare yet: a label counts where both the champion and the challenger had predicted its instance."));
       return;
     }

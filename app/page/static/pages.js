@@ -99,10 +99,11 @@ export function charts(app, shared, kinds) {
   const champion = models.find((model) => model.role === "champion"), colour = champion ? style(champion.look).colour : "--slate";
   const expected = objective.key === "accuracy" ? [{ name: "estimated:champion", label: "expected before labels come", colour, dash: [1, 3] }] : [];
   const target = objective.target?.[0] === "alert_rate" ? objective.target[1] : null;
+  const large = { height: 300, fills: kinds.length > 3, ends: true, above: signs(app, shared, task), reigns: reigns.map((each) => ({ ...each, colour: style(each.look).colour })) };
   const made = {
-    objective: () => new Chart(shared, { title: objective.title, unit: "", lines: [...modelLines(models, "objective", "name"), ...expected], height: 300, fills: kinds.length > 3, wide: !objective.share, least: objective.share ? 0 : null, most: objective.share ? 1 : null,
-      format: objective.share ? share : plain, ends: true, above: signs(app, shared, task), reigns: reigns.map((each) => ({ ...each, colour: style(each.look).colour })) }),
-    alerts: () => new Chart(shared, { title: "Alert rate", unit: target === null ? "" : `dashed: asked, ${percent(target, 2)}`, zero: true, limit: target, format: share, lines: [{ name: "alert-rate:champion", label: "champion", colour: "--slate" }] }),
+    objective: () => new Chart(shared, { title: objective.title, unit: "", lines: [...modelLines(models, "objective", "name"), ...expected], wide: !objective.share, least: objective.share ? 0 : null, most: objective.share ? 1 : null,
+      format: objective.share ? share : plain, ...large }),
+    alerts: () => new Chart(shared, { title: "Alert rate", unit: target === null ? "" : `dashed: asked, ${percent(target, 2)}`, zero: true, limit: target, format: share, lines: [{ name: "alert-rate:champion", label: "champion", colour: "--slate" }], ...(objective.labelled ? {} : large) }),
     rate: () => new Chart(shared, { title: "Throughput", unit: "/s", zero: true, format: plain, lines: [
       { name: "in", label: "predicted", colour: "--slate" }, { name: "learned", label: "learned", colour: "--slate2", dash: [5, 3] }] }),
     lag: () => new Chart(shared, { title: "Lag", unit: "records", zero: true, format: plain, lines: [{ name: "lag", label: "behind", colour: "--slate" }] }),
@@ -113,7 +114,9 @@ export function charts(app, shared, kinds) {
     doubt: () => new Chart(shared, { title: "Error of confidence", unit: "calibrated confidence minus accuracy; subtracted from what is expected", format: points, lines: [{ name: "estimate-error:champion", label: "champion", colour }] }),
     nodes: () => new Chart(shared, { title: "Nodes", unit: "of the models' trees", zero: true, format: plain, lines: modelLines(models, "nodes", "role") }),
   };
-  const there = kinds.filter((kind) => kind !== "alerts" || tiles.alert_rate !== null);
+  // Without labels, how many alerts there are is all that is known of them.
+  const unlabelled = !objective.labelled && tiles.alert_rate !== null ? ["alerts", ...kinds.filter((kind) => !["objective", "alerts", "waiting", "delay"].includes(kind))] : kinds;
+  const there = unlabelled.filter((kind) => kind !== "alerts" || tiles.alert_rate !== null);
   return there.map((kind) => made[kind]().element);
 }
 
@@ -164,7 +167,7 @@ function judged(app) {
     title.textContent = found.title;
     champion.replaceChildren("champion ", modelKey(look), found.champion);
     const alerts = found.value === null && tiles.alert_rate !== null; // until the first labels come
-    if (alerts) title.textContent = `Alert rate, until ${found.title.toLowerCase()} is known`;
+    if (alerts) title.textContent = found.labelled ? `Alert rate, until ${found.title.toLowerCase()} is known` : "Alert rate";
     big.replaceChildren(...valueOf(alerts ? tiles.alert_rate : found.value, alerts ? { share: true } : found).filter((each) => each));
     const rows = [];
     if (then) rows.push(h("span", { class: "as-of" }, `as of ${moment(then, now)}`));
@@ -172,7 +175,7 @@ function judged(app) {
       rows.push([moved(fall.value - fall.before, found), ` since ${moment(fall.since, now)}`]);
       if (fall.recovers) rows.push([moved(fall.value - fall.worst, found), ` since ${moment(fall.at, now)}`]);
     } else if (found.change) rows.push([moved(found.change, found), " in an hour"]);
-    if (found.value === null) rows.push(alerts ? "no labels have come yet" : "not known yet");
+    if (found.value === null) rows.push(!found.labelled ? "this stream has no labels" : alerts ? "no labels have come yet" : "not known yet");
     else rows.push(h("span", { class: "note" }, `of ${spanOf(found)}${found.as_of ? `, the last at ${moment(found.as_of, now)}` : ""}`));
     if (found.scored_until) rows.push(h("span", { class: "note" }, `of records up to ${moment(found.scored_until, now)}`));
     list.replaceChildren(...rows.map((row) => h("li", {}, row)));
@@ -204,7 +207,7 @@ function operation(app) {
     put("alerts", found.alert_rate === null ? null : "Alert rate", percent(found.alert_rate, 2), "", kind === "alert_rate" ? `asked: ${percent(rate, 2)}` : "");
     put("lag", "Lag", count(found.lag), "records", found.lag === null ? before ?? "" : found.lag_of === null ? "" : `most in partition ${found.lag_of}`);
     put("latency", "Latency, p99", ...split(span(found.p99)), before ?? (found.p50 === null ? "" : `half within ${span(found.p50)}`));
-    put("waiting", "Waiting for labels", count(found.waiting), "", [found.delay === null ? "" : `they come ${span(found.delay)} later`, ...Object.entries(found.without_label).map(([what, n]) => `${count(n)} ${what.replace("_", " ")}`)].filter(Boolean).join(", "));
+    put("waiting", objective.labelled ? "Waiting for labels" : null, count(found.waiting), "", [found.delay === null ? "" : `they come ${span(found.delay)} later`, ...Object.entries(found.without_label).map(([what, n]) => `${count(n)} ${what.replace("_", " ")}`)].filter(Boolean).join(", "));
     put("letters", "Dead letters", count(letters), "", "in 24 h");
   }];
 }
@@ -230,7 +233,7 @@ function modelTable(app, short) {
         ...(short ? [] : [count(model.n), count(model.nodes || null), count(model.nodes ? model.depth : null), bytes(model.bytes)])];
     });
     element.replaceChildren(table(heads, rows, "Models"));
-    if (models.length === 1) element.append(h("p", { class: "empty" }, "No challengers. Name some in the stream file to hold the champion against them."));
+    if (models.length === 1) element.append(h("p", { class: "empty" }, "No challengers. Name some in the stream file to compare the champion with."));
   }];
 }
 
@@ -275,7 +278,8 @@ export function overview(app) {
   const shared = zoomed(app);
   const [first, setFirst] = judged(app), [operating, setOperating] = operation(app), [models, setModels] = modelTable(app, true);
   const [large, ...others] = charts(app, shared, ["objective", "alerts", "rate", "lag", "latency", "waiting", "delay"]);
-  const over = timed(app, `${app.status.objective.title} over time`, null, large);
+  const { labelled, title } = app.status.objective;
+  const over = timed(app, `${labelled ? title : "Alert rate"} over time`, null, large);
   over.classList.add("two-thirds");
   large.querySelector(".name").remove(); // it is the card's title
   const beside = BESIDE.map((make) => make(app));
