@@ -95,7 +95,7 @@ class WaitingIndex(NamedTuple):
         at = np.zeros(N_AT, np.int64)
         at[WEIGHED], at[HASHED] = weighed, hashed
         return cls(
-            slots=np.zeros(2, np.int64),
+            slots=np.zeros(LEAST_SLOTS, np.int64),
             entries=np.zeros((0, ENTRY_COLUMNS), np.int64),
             queue=np.zeros(0, np.int32),
             text=np.zeros(0, np.uint8),
@@ -124,7 +124,7 @@ class WaitingIndex(NamedTuple):
             wanted = max(next_size(self.entries, len(self.entries) + n), LEAST_ROWS)
             index = index._with_rows(min(wanted, most))
         if 4 * used > 3 * len(index.slots):
-            slots = np.zeros(max(LEAST_SLOTS, 1 << (4 * used // 3).bit_length()), np.int64)
+            slots = np.zeros(1 << (4 * used // 3).bit_length(), np.int64)
             rehash(index.slots, slots)
             index = index._replace(slots=slots)
         if at[TAIL] + n > len(index.queue) < 2 * rows:
