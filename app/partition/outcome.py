@@ -12,7 +12,7 @@ from riparian.topics.commands import EventRecord
 from riparian.topics.names import CONTROL, LEARNED
 from riparian.topics.records import WRONG_LEARNED, Distance, DriftRecord, Headers, Packed, Rejected, SegmentFigures
 from riparian.topics.training_log import Terms
-from riparian.topics.vocabulary import Scalar
+from riparian.topics.vocabulary import Vocabulary
 
 
 class DeadLetter(NamedTuple):
@@ -49,10 +49,10 @@ class Joint(NamedTuple):
     """Instances that a step has joined with their labels, for the partitions that learn one model.
 
     first : number of the first among all that the partition has joined
-    x : (n, d) float64; of nominal features numbers in `values`, NaN where one is missing
-    y : (n,) float64, numbers in `classes`, or targets
+    x : (n, d) float64; of nominal features codes, NaN where one is missing
+    y : (n,) float64, codes of classes, or targets
     at : (n,) int64, how many instances the model had learned when it predicted each
-    values, classes : what these numbers stand for
+    vocabularies : of the features and of the classes, whose codes these are
     out : name of what was predicted or kept -> (n, k) float64
     terms : by which they are learned
     keys : (n, 1 + 2 k) int64, times and hashes of keys (`topics.training_log.LearnedKeys`); None of no key
@@ -64,8 +64,7 @@ class Joint(NamedTuple):
     x: Floats
     y: Floats
     at: Ints
-    values: list[list[Scalar] | None]
-    classes: list[Scalar] | None
+    vocabularies: Sequence[Vocabulary | None]
     out: dict[str, Floats]
     terms: Terms
     keys: Ints | None = None

@@ -528,8 +528,3 @@ def known_codes(codes: Floats) -> tuple[Floats, Floats]:
     allows, over all partitions."""
     known = ~np.isnan(codes)
     return np.where(known, codes, 0.0), known.astype(np.float64)
-
-
-def places_of(column: Floats, missing: int) -> Ints:
-    """Numbers of values as places; `missing` where there is none."""
-    return np.where(np.isnan(column), float(missing), column).astype(np.int64)

@@ -41,7 +41,6 @@ from riparian.app.partition.shared.shared_lineup import (
     known_codes,
     open_vocabularies,
     opened,
-    places_of,
     terms_of,
 )
 from riparian.app.stream_file.columns import hash_of
@@ -50,7 +49,7 @@ from riparian.models.contract import LEARN, PREDICT, Floats, Program
 from riparian.topics.names import AS_IT_COMES, CHAMPION, CONTROL, FEATURES, LEARNED
 from riparian.topics.records import DriftRecord, Features
 from riparian.topics.training_log import MOST_ROWS, VERSION, LearnedKeys, LearnedRecord
-from riparian.topics.vocabulary import Scalar, Vocabulary, canonical
+from riparian.topics.vocabulary import Scalar, Vocabulary
 
 AT = ".learned"  # in the pending store, beside each instance; no model is called so
 # Where the stream file says nothing: turns of one partition of each worker at a time, of so many records together, in
@@ -405,13 +404,10 @@ class SharedLearning(Learning):
     def joined_rows(self, rows: NDArray[np.int32], x: Floats, y: Floats, first: int) -> Joint:
         """Instances in these rows, for the log. x, y : their features and labels. first : number of the first of them
         among all that the partition has joined."""
-        both = np.column_stack((x, y))
-        *values, listed = list_values(both, [*self.decoder.values, self.decoder.classes])
+        vocabularies = [*self.decoder.values, self.decoder.classes]
         keyed = self._pending.past[rows] if self._bounds else None
-        return Joint(
-            first, both[:, :-1], both[:, -1], self._learned_before(rows), values, listed, self._outputs(rows),
-            self._terms, keyed, self._bounds, self._features,
-        )  # fmt: skip
+        at, out = self._learned_before(rows), self._outputs(rows)
+        return Joint(first, x, y, at, vocabularies, out, self._terms, keyed, self._bounds, self._features)
 
     def _learned_before(self, rows: NDArray[np.int32]) -> NDArray[np.int64]:
         """How many instances the models had learned when they predicted these rows."""
@@ -513,8 +509,7 @@ def after(drifts: list[DriftRecord], outcomes: list[Outcome]) -> list[Outcome]:
 
 
 def together(joined: Sequence[Joint]) -> list[Joint]:
-    """Consecutive instances as one piece, or several where other models predicted, or features came: their values are
-    listed once."""
+    """Consecutive instances as one piece, or several where other models predicted, or features came."""
     return [_together(list(same)) for _, same in groupby(joined, key=lambda one: (tuple(one.out), one.features))]
 
 
@@ -522,27 +517,10 @@ def _together(joined: Sequence[Joint]) -> Joint:
     if len(joined) < 2:
         return joined[0]
     first = joined[0]
-    x, y = np.concatenate([one.x for one in joined]), np.concatenate([one.y for one in joined])
-    ends = np.cumsum([0, *(len(one.y) for one in joined)]).tolist()
-    values: list[list[Scalar] | None] = [None if known is None else [] for known in first.values]
-    classes: list[Scalar] | None = None if first.classes is None else []
-    numbers: list[dict[str, int]] = [{} for _ in (*values, classes)]  # 1 and true are two values
-    for one, start, stop in zip(joined, ends, ends[1:], strict=False):
-        columns = [*(x[start:stop, j] for j in range(x.shape[1])), y[start:stop]]
-        listings = zip(columns, (*one.values, one.classes), (*values, classes), numbers, strict=True)
-        for column, listed, whole, number in listings:
-            if listed is None or whole is None:
-                continue
-            for value in listed:
-                if number.setdefault(canonical(value), len(whole)) == len(whole):
-                    whole.append(value)
-            column[:] = np.array([*(float(number[canonical(value)]) for value in listed), np.nan])[
-                places_of(column, len(listed))
-            ]
+    x, y, at = (np.concatenate([one[i] for one in joined]) for i in (1, 2, 3))
     out = {name: stacked([one.out[name] for one in joined]) for name in first.out}
-    at = np.concatenate([one.at for one in joined])
     keys = None if first.keys is None else np.concatenate([one.keys for one in joined])  # type: ignore[misc]
-    return Joint(first.first, x, y, at, values, classes, out, first.terms, keys, first.bounds, first.features)
+    return first._replace(x=x, y=y, at=at, out=out, keys=keys)
 
 
 def order_of(rules: Iterable[str], offsets: Ints, next_offsets: Mapping[str, Ints]) -> Ints:
@@ -570,14 +548,16 @@ def records(
     places, time : the partition's, after all that was joined. order : of its predictions since the record before, where
     these are sent later (`topics.training_log.LearnedRecord`).
     """
-    found = list[LearnedRecord]()
+    found, both = list[LearnedRecord](), np.column_stack((joint.x, joint.y))
+    *values, classes = list_values(both, joint.vocabularies)
+    x, y = both[:, :-1], both[:, -1]
     most = most_rows(joint.x.shape[1] + (0 if joint.keys is None else joint.keys.shape[1]), joint.out)
     for i in range(max(0, start - joint.first), len(joint.y), most):
         part = slice(i, min(i + most, len(joint.y)))
         out = {n: (one.shape[1], np.ascontiguousarray(one[part]).tobytes()) for n, one in joint.out.items()}
-        columns = (joint.x[part].tobytes(), joint.y[part].tobytes(), joint.at[part].tobytes())
+        columns = (x[part].tobytes(), y[part].tobytes(), joint.at[part].tobytes())
         record = LearnedRecord(
-            *(VERSION, partition, joint.first + i, dict(places), time, *columns, joint.values, joint.classes, out),
+            *(VERSION, partition, joint.first + i, dict(places), time, *columns, values, classes, out),
             terms=joint.terms,
             keys=None if joint.keys is None else LearnedKeys(list(joint.bounds), joint.keys[part].tobytes()),
             features=joint.features,
