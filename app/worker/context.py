@@ -48,6 +48,8 @@ class WorkerContext:
         Ends the worker as a signal does.
     tasks : mapping of int to PartitionTask
         Partition -> its task, of those that run here.
+    held : set of PartitionTask
+        Those whose predictions wait for models that others learn, too, or for these others.
     ended : callable
         Called with a task that could not go on, and why.
     """
@@ -63,6 +65,7 @@ class WorkerContext:
         self.registry = Registry.of(spec)
         self.decoding = JointDecoding()
         self.topics = TopicWatch(spec)
+        self.held = set[Any]()
         self.limits: Mapping[str, int] = {}
         self.failure: BaseException | None = None
         self.give_up: Callable[[], None] | None = None

@@ -134,7 +134,7 @@ class Partition:
         )
         inputs.ends_beside = nothing
         host = types.SimpleNamespace(
-            spec=SPEC, registry=None, inputs=inputs, tasks={}, in_thread=in_thread, states=[0],
+            spec=SPEC, registry=None, inputs=inputs, tasks={}, held=set(), in_thread=in_thread, states=[0],
             fetches=types.SimpleNamespace(ask=nothing), limits=self.limits, decoding=JointDecoding(),
         )  # fmt: skip
         of_partition = types.SimpleNamespace(stepped=nothing, rejected=nothing, checkpointed=nothing)

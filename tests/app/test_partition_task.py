@@ -63,7 +63,7 @@ def runner_of(
     inputs = types.SimpleNamespace(spec=spec, copying=0.0, end_offset=lambda _: None)
     fetches = types.SimpleNamespace(ask=lambda: None)
     host = types.SimpleNamespace(spec=spec, registry=None, inputs=inputs, states={}, tasks={}, fetches=fetches)
-    host.decoding = JointDecoding()
+    host.held, host.decoding = set(), JointDecoding()
     inputs.ends_beside = lambda _, role, seen: {one: end for one, end in seen.items() if one != role}
     learner = learner or PartitionLearner(spec)
     outputs = types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})

@@ -294,7 +294,7 @@ class PartitionTask(Turns):
         """Whether nothing may be predicted or joined before models that others learn, too, have come further."""
         end = self.host.inputs.end_offset(self.tps[FEATURES])
         learning = self.learner.learning
-        learning.backlog = 0 if end is None else max(0, end - self.learner.offsets[FEATURES])
+        learning.backlog = 0 if end is None else max(0, end - self.buffers[FEATURES].done_offset)
         return self.shared.behind.holds_back(self.merge, self._waits_for_others)
 
     def _waits_for_others(self) -> bool:
@@ -423,6 +423,7 @@ class PartitionTask(Turns):
             release, self._rest = self._rest, None
         elif self.replica is not None and self._holds_back():
             # The models have to learn first, or others to go: these wake it, unless none of them does.
+            self.host.held.add(self)
             self._releases.due = math.inf if self.shared.behind.lags else time.monotonic() + PATIENT_SECONDS
             if self.shared.behind.lags:
                 self.replica.hurry()
@@ -431,6 +432,7 @@ class PartitionTask(Turns):
                         task.wake()
             return NOTHING
         else:
+            self.host.held.discard(self)
             release = self._releases.next()
             if release.n:
                 self.released_at, self.stalls = time.monotonic(), False
@@ -515,9 +517,8 @@ class PartitionTask(Turns):
         if self._asking is not None:
             self._asking.stepped()
         if self.replica is not None:
-            for task in self.host.tasks.values():
-                if task.shared.behind.held:
-                    task.wake()
+            for task in self.host.held:
+                task.wake()
         if self._rest is None:
             self.host.inputs.learned({tp: self.buffers[role].done_offset for role, tp in self.tps.items()})
 
@@ -623,6 +624,7 @@ class PartitionTask(Turns):
 
     async def stop(self) -> None:
         """Finish the step in hand, write a last checkpoint if the broker lets us, and end."""
+        self.host.held.discard(self)
         self.life = self.life if self.life is Life.LOST else Life.CLOSED
         turns = None if self._turns is asyncio.current_task() else self._turns
         try:
