@@ -53,7 +53,7 @@ from riparian.topics.records import UNKNOWN_SCHEMA, PartitionRecord
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.005  # between two looks for what the shared log's models, or a schema, wait for
-IDLE_SECONDS = 0.5  # between two turns, at most
+IDLE_SECONDS = 0.5  # between two turns of a partition of which nothing comes, at least; twice as many at most
 LAST_CHECKPOINT_SECONDS = 10.0  # how long the last one may wait for the broker
 STALLED_SECONDS = 10.0  # that partitions which recover together wait for one of them that does not go on
 PATIENT_SECONDS = 0.5  # that others wait in a backlog for a partition, with earlier records, that does not go on
@@ -443,7 +443,8 @@ class PartitionTask(Turns):
 
     def _next_due(self) -> float:
         """When there is something to do although nothing comes."""
-        idle = IDLE_SECONDS * (time.monotonic() // IDLE_SECONDS + 1)  # all in one round
+        # All in one round. Not the next one: of many partitions most have had a turn until it comes.
+        idle = IDLE_SECONDS * (time.monotonic() // IDLE_SECONDS + 2)
         if self.learner.learning.joins:  # until the replica has come to its place it does nothing: `learned_more`
             return idle
         due: float = min(self.reporter.due, self._releases.due, self.shared.latest, idle)
