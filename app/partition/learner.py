@@ -9,7 +9,7 @@ models, and what stands beside them, are `app.partition.learning`.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ from riparian.app.partition.predictions.prediction_columns import columns_of
 from riparian.app.partition.predictions.reasons import keys_of
 from riparian.app.partition.records import clock
 from riparian.app.partition.records.clock import LEAPS
-from riparian.app.partition.records.decoder import PartitionDecoder
+from riparian.app.partition.records.decoder import MOST_TEXTS, PartitionDecoder
 from riparian.app.partition.records.inputs import Mark
 from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.partition.records.log_positions import LogPositions
@@ -484,6 +484,16 @@ class PartitionLearner:
             return []
         parts = [self.codec.encode_predictions(part) for part in self._columns(outcome, start)]
         return chained(parts)[0]  # type: ignore[no-any-return]
+
+    def encoding_likeness(self, outcome: Outcome) -> Hashable | None:
+        """Of outcomes of learners where it is equal, one encodes all; None where more is told than what one model
+        predicted."""
+        told, texts = outcome.lineups, () if self.classes is None else self.classes.texts
+        besides = outcome.regions is not None or outcome.reasons is not None or outcome.made is not None
+        if besides or outcome.decided or len(told) != 1 or len(told[0].roles) != 1 or len(texts) > MOST_TEXTS:
+            return None
+        plain = self.codec.join_predictions is None and not any(self.bits.values())
+        return (id(self.spec), told[0], outcome.p[CHAMPION].shape[1], *texts) if plain else None
 
     def _columns(self, outcome: Outcome, start: int) -> list[PredictionColumns]:
         return columns_of(self.spec, self.classes, self.bits, outcome, start)

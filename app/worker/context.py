@@ -9,6 +9,7 @@ from typing import Any
 from riparian.app.errors import RiparianError
 from riparian.app.kafka.access import rights
 from riparian.app.kafka.connection import Connection
+from riparian.app.partition.predictions.joint_encoding import JointEncoding
 from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.registry.client import Registry
 from riparian.app.stream_file.spec import Spec
@@ -39,6 +40,8 @@ class WorkerContext:
     registry : Registry, optional
     decoding : JointDecoding
         Of what partitions release in a round.
+    encoding : JointEncoding
+        Of what they predict.
     topics : TopicWatch
     limits : mapping of str to int
         Output topic or changelog -> bytes of the largest batch that it takes.
@@ -63,7 +66,7 @@ class WorkerContext:
         self.inputs = (CopiedLogs if spec.copied else InputLogs)(app, spec, connection)
         self.states = States(app, spec, connection)
         self.registry = Registry.of(spec)
-        self.decoding = JointDecoding()
+        self.decoding, self.encoding = JointDecoding(), JointEncoding()
         self.topics = TopicWatch(spec)
         self.held = set[Any]()
         self.limits: Mapping[str, int] = {}

@@ -106,7 +106,7 @@ def test_partitions_decode_together_what_each_would_for_itself(name: str, monkey
             assert list(one) == list(other)
     for one, other in zip(*streams.workers, strict=True):
         assert one.digest() == other.digest()
-    assert not streams.decoding._waiting
+    assert not streams.decoding._work._waiting
     assert set(calls) == ({True, False} if name in ("classes", "numbers") else set())
 
 

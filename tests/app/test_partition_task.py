@@ -18,6 +18,7 @@ from riparian.app.errors import BrokerError, StateError
 from riparian.app.kafka.sending import Outputs
 from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.predictions.joint_encoding import JointEncoding
 from riparian.app.partition.records.inputs import Lost
 from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.partition.records.partition_group import EVERYTHING, RecordedOrder, RecordQueue
@@ -62,8 +63,10 @@ def runner_of(
 ) -> PartitionTask:
     inputs = types.SimpleNamespace(spec=spec, copying=0.0, end_offset=lambda _: None)
     fetches = types.SimpleNamespace(ask=lambda: None)
-    host = types.SimpleNamespace(spec=spec, registry=None, inputs=inputs, states={}, tasks={}, fetches=fetches)
-    host.held, host.decoding = set(), JointDecoding()
+    host = types.SimpleNamespace(
+        spec=spec, registry=None, inputs=inputs, states={}, tasks={}, held=set(), fetches=fetches
+    )
+    host.held, host.decoding, host.encoding = set(), JointDecoding(), JointEncoding()
     inputs.ends_beside = lambda _, role, seen: {one: end for one, end in seen.items() if one != role}
     learner = learner or PartitionLearner(spec)
     outputs = types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
@@ -670,13 +673,13 @@ def test_what_is_done_between_steps_is_not_brief_while_its_thread_waits_for_othe
 def test_a_step_is_not_brief_while_its_thread_waits_for_others(spec, on_the_loop, monkeypatch):
     """The event loop waits as long, whoever's processor time it is."""
     shared, runner = waiting_step(monkeypatch), runner_of(spec)
-    runner.host.in_thread = asyncio.to_thread
+    runner.host.in_thread, runner.host.encoding = asyncio.to_thread, types.SimpleNamespace(ask=lambda *_: None)
     runner.learner = types.SimpleNamespace(
         learning=types.SimpleNamespace(hold=lambda: on_the_loop, let_go=lambda: None, takes=lambda n: None),
         stages=lambda *_: (shared() for _ in range(2)),
         step=lambda release: shared(),
     )
-    runner.made_of = lambda outcome: (outcome, [], [], [])
+    runner.made_of = lambda outcome, _=None: (outcome, [], [], [])
     runner._brief.most = 4
 
     for most in (4, 2):
@@ -841,7 +844,7 @@ def test_what_partitions_of_a_round_release_is_counted_before_it_is_joined(learn
         runners.append(runner := runner_of(spec, learner=learner))
         runner.replica, runner._brief.most = types.SimpleNamespace(hurry=lambda: None), 512 if on_the_loop else 0
         runner.host.in_thread, runner._releases.next = asyncio.to_thread, partial(runner.merge.release, EVERYTHING)
-        runner.made_of = lambda outcome: (outcome, [], [], [])
+        runner.made_of = lambda outcome, _=None: (outcome, [], [], [])
         for role, rest in (("features", {"x": {"a": 1}}), ("labels", {"y": "q"})):
             values = [json.dumps({"id": str(i), **rest}).encode() for i in range(40)]
             runner.buffers[role].add(RawBatch(list(range(40)), list(range(1000, 1040)), [None] * 40, values))

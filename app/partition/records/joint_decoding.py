@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from riparian.app.partition.joint_work import JointWork
 from riparian.app.partition.records.decoder import Likeness, PartitionDecoder
 from riparian.app.partition.records.partition_group import Release, concatenate
 from riparian.topics.names import FEATURES, LABELS
@@ -35,7 +36,7 @@ class JointDecoding:
     """Of partitions that take each stage of their steps together, in one thread."""
 
     def __init__(self) -> None:
-        self._waiting: list[Undecoded] = []
+        self._work = JointWork[Undecoded](_decode)
 
     def ask(self, decoder: PartitionDecoder, release: Release) -> Undecoded | None:
         """Decode a release with what others ask for; None where it is no usual one."""
@@ -45,21 +46,11 @@ class JointDecoding:
         if not all(type(one.values) is list and not one.headers for one in (features, labels)):
             return None
         like = decoder.likeness()
-        if like is None:
-            return None
-        self._waiting.append(asked := Undecoded(decoder, features, labels, like))
-        return asked
+        return None if like is None else self._work.wait(Undecoded(decoder, features, labels, like))
 
     def answer(self, asked: Undecoded) -> tuple[Features, Labels] | None:
         """What `ask` has asked for; None where the partition has to decode it by itself."""
-        if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            alike = dict[Likeness, list[Undecoded]]()
-            for one in waiting:
-                alike.setdefault(one.like, []).append(one)
-            for group in alike.values():
-                if len(group) > 1:
-                    _decode(group)
+        self._work.do()
         return asked.found
 
 

@@ -16,7 +16,7 @@ import logging
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from aiokafka.errors import KafkaError, ProducerFenced
@@ -548,11 +548,13 @@ class PartitionTask(Turns):
     def _stages(self, release: Release) -> Generator[None, None, "Made"]:
         """Decode, join, learn, encode."""
         outcome = yield from self.learner.stages(release, self.host.decoding)
+        asked = self.host.encoding.ask(self.learner, outcome)
         yield
-        return self.made_of(outcome)
+        return self.made_of(outcome, None if asked is None else self.host.encoding.answer(asked))
 
-    def made_of(self, outcome: Outcome) -> "Made":
-        """An outcome with batches of predictions and of dead letters, and why each of these is one."""
+    def made_of(self, outcome: Outcome, encoded: Sequence[bytes] | None = None) -> "Made":
+        """An outcome with batches of predictions and of dead letters, and why each of these is one. encoded : its
+        predictions, where they are already."""
         # What the last worker sent already is in the topics: do not send it again.
         topics, limits, sent = self.host.spec.topics, self.host.limits, self._tail.rejected
         lettered = min(self.sent_offset, sent.get(topics.features, 0))
@@ -566,7 +568,7 @@ class PartitionTask(Turns):
             offsets, keys, values = (
                 outcome.offsets[start:],
                 outcome.keys[start:],
-                self.learner.encode(outcome, start),
+                self.learner.encode(outcome, start) if encoded is None else encoded[start:],
             )
             traces = None
             if self.host.spec.predictions.trace and outcome.headers is not None:
