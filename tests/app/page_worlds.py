@@ -40,7 +40,7 @@ VALUES = HEAD + (
 SCORES = (
     HEAD.replace("shared", "partition")
     + "task: anomaly\nchampion: {{model: half-space-trees}}\ndecision: {{alert_rate: 0.01}}\n"
-    + "topics: {{labels: null}}\n"
+    + "topics: {{labels: null}}\nrecord: {{y: null}}\n"
 )
 
 
