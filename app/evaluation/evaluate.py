@@ -19,6 +19,7 @@ from riparian.app.dataset.instances import InstanceReader, Instances
 from riparian.app.errors import DataError, SpecError
 from riparian.app.evaluation.course import Course
 from riparian.app.evaluation.setup import Setup
+from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
 from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.spec import Spec, build
@@ -298,12 +299,12 @@ def evaluate_all(
     runs = [Course(spec, *late, detectors, every, counted) for spec in specs]
     first = runs[0].learner
     for run in runs:
-        run.learner.vocabularies, run.learner.classes = first.vocabularies, first.classes
         run.warm_up()
     rows = 0
     for instances in InstanceReader(file, specs[0], goal, first, clock).read(limit, size):
         rows += len(instances.x)
         for k, run in enumerate(runs):
+            _know(run.learner, first)
             outcome = run.step(instances)
             if on_outcome is not None:
                 on_outcome(k, outcome)
@@ -319,6 +320,15 @@ def evaluate_all(
     if clock is not None:
         about["clock"] = clock
     return [run.result(about) for run in runs]
+
+
+def _know(learner: PartitionLearner, reader: PartitionLearner) -> None:
+    """Let a learner know the values and classes that were read for another one, of the same stream file but for its
+    models. Both only ever append."""
+    own, known = ([*one.vocabularies, one.classes] for one in (learner, reader))
+    for vocabulary, other in zip(own, known, strict=True):
+        if vocabulary is not None and other is not None and len(vocabulary) < len(other):
+            vocabulary.restore(other.state())
 
 
 def evaluate_bags(

@@ -99,6 +99,20 @@ def test_what_the_json_of_several_holds(path):
     assert [untimed(run) for run in alone["runs"]] == [untimed(found["runs"][0])]
 
 
+def test_models_beside_each_other_learn_of_classes_and_values_as_they_come(tmp_path):
+    """More than the two classes and values that there is room for at first, some of them in a later block of rows."""
+    path, n = tmp_path / "rows.csv", 12_000
+    seen = np.where(np.arange(n) < n // 2, 3, 9)  # classes, and values, so far
+    rng = np.random.default_rng(1)
+    rows = zip(rng.integers(0, seen), rng.normal(size=n), strict=True)
+    path.write_text("kind,x,y\n" + "".join(f"k{kind},{x + kind:.3f},class {kind}\n" for kind, x in rows))
+    models = "naive-bayes", "hoeffding-tree", "majority-class"
+    found = evaluated(path, *(word for model in models for word in ("--model", model)), "--jobs", 1)
+    assert [untimed(run) for run in found["runs"]] == [single(DataFile(path), model, {}) for model in models]
+    assert found["runs"][0]["accuracy"] > 0.9
+    assert len(found["runs"][2]["classes"]) == 9
+
+
 def result(task="classification", **values):
     return {"task": task, **values}
 
