@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from riparian.app.evaluation.measures.objective import recent_of
-from riparian.app.page.outcomes import MISSED, NO_LABEL, RIGHT, WAITING, WRONG, Outcomes, alert_class, prices
+from riparian.app.page.outcomes import MISSED, NEWEST, NO_LABEL, RIGHT, WAITING, WRONG, Outcomes, alert_class, prices
 from riparian.app.page.view import StreamView
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import CHAMPION
 from riparian.topics.records import ANOMALY, REGRESSION
 
-KINDS = (RIGHT, WRONG, WAITING, NO_LABEL, MISSED)  # what `only` may be
+KINDS = (RIGHT, WRONG, WAITING, NO_LABEL, MISSED, NEWEST)  # what `only` may be
 SHOWN = 100
 NO_VALUES = "A value is no alert: alerts are of classes and of anomalies."
 FORECAST = "Labels of label.of are not read here: whether forecasts were right stands in Overview and Models."

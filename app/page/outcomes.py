@@ -26,6 +26,7 @@ MOST_CLASSES = 1_000
 BEHIND_MS = 600_000  # by which labels are older than their predictions where records of the past are predicted
 NONE, OTHERS = -1, -2  # codes: nothing was named; a class beyond MOST_CLASSES
 WAITING, RIGHT, WRONG, NO_LABEL = "waiting", "right", "wrong", "no label"  # what came of an alert
+NEWEST = "newest"  # all predictions, alerts or not
 MISSED, PASSED = "missed", "passed"  # and of what was none
 ROW = np.dtype(
     [
@@ -315,7 +316,7 @@ class Outcomes:
     def alerts(self, only: str | None, partition: int | None, most: int) -> dict[str, Any]:
         """The last alerts, the newest first, or what was missed; and how many there are of each.
 
-        only : one of RIGHT, WRONG, WAITING, MISSED, or None for all alerts.
+        only : one of RIGHT, WRONG, WAITING, MISSED, NEWEST, or None for all alerts.
         """
         with self._lock:
             numbers, rows = self.rows(partition)
@@ -327,8 +328,8 @@ class Outcomes:
                 MISSED: int(np.sum(outcome == MISSED)),
                 "predictions": len(rows),
             }
-            wanted = rows["alert"] if only is None else outcome == only
-            if only not in (None, MISSED):
+            wanted = rows["alert"] if only is None else (outcome == only) | (only == NEWEST)
+            if only not in (None, MISSED, NEWEST):
                 wanted &= rows["alert"]
             found = np.flatnonzero(wanted)
             order = rows["label_time" if only == MISSED else "time"][found]

@@ -197,4 +197,9 @@ def test_quality_of_other_tasks(browser: Any, served: tuple[Fed, Callable[[socke
         else:
             look.until_said("alerts in the last 500 predictions")
             assert page.locator(".alert").count() == outcomes.alerts(None, None, 100)["counts"]["alerts"]
+        look.open("taps", "predictions")  # the last ones lead to themselves
+        look.until_said("499", "main")
+        assert page.locator("main tbody a").all_inner_texts() == [str(499 - i) for i in range(12)]
+        for _ in look.everywhere():
+            picture(page, f"newest-{task}")
         assert not look.wrong, look.wrong

@@ -2,13 +2,13 @@
 
 import { came, copyLink, placeOf, whole } from "./alerts.js";
 import { largest, steps, waterfall } from "./waterfall.js";
-import { card, shareBars, table } from "./widgets.js";
+import { card, polled, shareBars, table } from "./widgets.js";
 import { lines } from "./lines.js";
 import { plot, scale, ticks } from "./plot.js";
 import { ago, count, dash, h, moment, number, percent } from "./format.js";
 
 const SPANS = [["3600", "the last hour"], ["86400", "the last day"], ["604800", "the last week"], ["all", "everything that is kept"]];
-const SHOWN_CLASSES = 5, MOST_BARS = 15, MOST_MEMBERS = 8;
+const SHOWN_CLASSES = 5, MOST_BARS = 15, MOST_MEMBERS = 8, MOST_NEWEST = 12, AGAIN_MS = 3_000;
 
 function shares(p) {
   if (p === null || typeof p !== "object") return "";
@@ -117,7 +117,19 @@ export function predictions(app) {
         h("details", {}, h("summary", {}, "The whole record"), h("pre", { tabindex: 0, "aria-label": "the prediction" }, JSON.stringify(found.record, null, 1)))),
       card("Why", null, ...reasons(found))];
   };
-  return lookup(app, "A prediction", "The id of an instance, as its features have it.", { Id: typed("id", app.own.id) }, "predictions", app.own.id && { id: app.own.id }, show);
+  const found = lookup(app, "A prediction", "The id of an instance, as its features have it.", { Id: typed("id", app.own.id) }, "predictions", app.own.id && { id: app.own.id }, show);
+  return app.own.id ? found : { ...found, ...newest(app, found.elements) };
+}
+
+// The last predictions, each a link, behind the form.
+function newest(app, elements) {
+  const told = h("p", { class: "note", role: "status" }, "Reading the last predictions …"), body = h("div");
+  const update = polled(app, `/alerts?only=newest&n=${MOST_NEWEST}&partition=${app.partition ?? ""}`, AGAIN_MS, told, ({ rows, read }) => {
+    told.textContent = rows.length ? "" : read ? "No predictions yet." : "Reading the last predictions …";
+    const link = (id) => h("a", { href: app.link({ tab: "predictions", id }), onclick: (event) => app.follow(event) }, id);
+    body.replaceChildren(rows.length ? table([["Id"], ["Sent"], ["Said"], ["Label"]], rows.map((row) => [link(row.id), moment(row.time), row.y === null ? dash : whole(row.y), row.label === null ? dash : whole(row.label)]), "The last predictions") : "");
+  });
+  return { elements: [...elements, card("The last predictions", null, told, body)], update };
 }
 
 const record = (app, found) => h("a", { href: app.link({ tab: "alerts", at: placeOf({ ...found, index: found.record.index }) }), onclick: (event) => app.follow(event) }, "Its record and reasons");
