@@ -252,6 +252,18 @@ def spec_of(topic: TopicSample, labels: TopicSample | None = None, **known: Any)
     return write(of_records(topic, labels, name="shop", **known))[1]
 
 
+def test_times_are_found_under_names_of_several_words() -> None:
+    """So that of a label's record nothing but the label is left."""
+
+    def at(i: int) -> str:
+        return f"2026-05-01T{i // 60:02d}:{i % 60:02d}:00Z"
+
+    parcels = [{"parcelId": f"P-{i}", "scannedAt": at(i), "weightKg": i % 7} for i in range(60)]
+    arrived = [{"parcelId": f"P-{i}", "arrived_at": at(2 * i), "late": ("no", "yes")[i % 2]} for i in range(60)]
+    spec = spec_of(TopicSample("parcels", messages(parcels), 1, 1), TopicSample("arrived", messages(arrived), 1, 1))
+    assert (spec.record.time, spec.label.y, [*spec.features]) == (("scannedAt",), ("late",), ["weightKg"])
+
+
 def test_an_id_that_labels_repeat_is_not_their_label() -> None:
     readings = [Message(f"r{i}", {"reading": f"r{i}", "heat": i / 4, "at": 1_780_000_000 + i}) for i in range(60)]
     outcomes = [

@@ -308,7 +308,7 @@ def _value(message: Message, id_: Path | str) -> str | None:
 
 def _is_time(path: Path, leaf: FieldSample) -> bool:
     """Whether a field's name means a time and its values are times."""
-    if not TIMES & set(words(_name(path))) or not leaf.cells:
+    if not TIMES & set(words(path[-1].removeprefix(AROUND))) or not leaf.cells:
         return False
     return is_time(path[-1], leaf.column)
 
