@@ -200,6 +200,9 @@ def test_a_stream_in_each_state_has_its_sentence_and_first_figure(gallery: tuple
             assert page.locator("main .card:visible").count() == 0
         if folder:
             page.screenshot(path=Path(folder) / f"{state}-{width}.png", full_page=True)
+    if state == "worker-gone":
+        look.until_said("1 of 2 partitions, 1 worker", ".ops")
+        assert "keep up" not in page.locator(".ops").inner_text()
     if state == "anomaly":  # what only labels would tell has no chart
         look.until_said("this stream has no labels", "main")
         assert page.locator(".chart .name").all_inner_texts() == ["Throughput", "Lag", "Latency"]

@@ -202,7 +202,8 @@ function operation(app) {
     const { tiles: found, now, n_letters: letters, objective, partitions } = app.status, [kind, rate] = objective.target ?? [];
     const before = found.since === null ? null : `since ${moment(found.since, now)}`; // nobody tells these now
     const behind = partitions.filter((row) => row.state === "behind").length;
-    note.textContent = before ? "" : `${found.partitions < partitions.length && app.partition === null ? `${found.partitions} of ${partitions.length}` : found.partitions} partition${found.partitions === 1 ? "" : "s"}, ${found.workers} worker${found.workers === 1 ? "" : "s"}${behind ? `, ${behind} behind` : ", all keep up"}`;
+    const all = app.partition === null ? partitions.length : found.partitions, whole = found.partitions === all;
+    note.textContent = before ? "" : `${whole ? "" : `${found.partitions} of `}${all} partition${all === 1 ? "" : "s"}, ${found.workers} worker${found.workers === 1 ? "" : "s"}${behind ? `, ${behind} behind` : whole ? ", all keep up" : ""}`;
     put("rate", "Throughput", number(found.rate), "/s", before ?? "instances");
     put("alerts", found.alert_rate === null ? null : "Alert rate", percent(found.alert_rate, 2), "", kind === "alert_rate" ? `asked: ${percent(rate, 2)}` : "");
     put("lag", "Lag", count(found.lag), "records", found.lag === null ? before ?? "" : found.lag_of === null ? "" : `most in partition ${found.lag_of}`);
