@@ -413,9 +413,9 @@ def turning(n, seed):
 
 def test_everything_happens_and_equals_the_twin():
     """Alternate trees begin, end and take over, also within alternate trees."""
-    stream = turning(6000, seed=15)
+    stream = turning(2400, seed=3)
     growth = {"grace_period": 5, "delta": 0.5, "tie_threshold": 2.0, "leaf_prediction": "mc"}
-    parameters = growth | {"drift_delta": 0.9, "switch_delta": 1e-6, "least_window": 200}
+    parameters = growth | {"drift_delta": 0.9, "switch_delta": 1e-6, "least_window": 60}
     other, seen = twin(HoeffdingAdaptiveTree, stream, **parameters), set()
     for method in (other.plant, other.decide):
 
