@@ -24,7 +24,7 @@ from riparian.models.registry import REGISTRY, create
 
 ROOT = Path(__file__).resolve().parents[2]
 LATE = 10
-N = 3_000
+N = 2_000
 EAGER = {"grace_period": 20, "delta": 0.2}  # for trees that would hardly grow in so few
 GROWN = {"hoeffding-tree", "hoeffding-adaptive-tree", "extremely-fast-decision-tree", "stochastic-gradient-tree"}
 FEWER = {"miti": 900, "quick-diverse-density": 300}  # which are fitted again and again to what they keep
