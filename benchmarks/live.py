@@ -16,7 +16,8 @@ seconds, at moments that differ from run to run.
 
 Prints a table: CPU of the process a labelled instance, what that is of the echo's in the same round, and milliseconds
 from sending an instance to seeing its prediction. With --beside, workers of another checkout run as well (such as
-`git worktree add ../before COMMIT` makes), by this environment's Python.
+`git worktree add ../before COMMIT` makes), by this environment's Python. With --rate 0 nothing comes, and the table
+says what share of a core each takes.
 """
 
 import asyncio
@@ -51,6 +52,7 @@ TICK_SECONDS = 0.02
 SAMPLE_SECONDS = 0.1
 LOGS = Path("/dev/shm")  # of the broker, where it is there
 START_SECONDS = 300.0  # that a worker may take where kernels have to be compiled
+SETTLE_SECONDS = 8.0  # after which a process at which nothing comes is at rest
 
 
 def start(name: str, broker: str, folder: Path, topics: list[str], partitions: int, beside: Path | None) -> Child:
@@ -69,7 +71,7 @@ def start(name: str, broker: str, folder: Path, topics: list[str], partitions: i
 def measure(
     name: str, broker: str, folder: Path, partitions: int, rate: int, seconds: float, beside: Path | None
 ) -> dict[str, Any]:
-    """CPU and latency of one contestant."""
+    """CPU and latency of one contestant; of one at rest, where the rate is 0, the share of a core that it takes."""
     stream = f"live-{name}-{time.monotonic_ns()}"
     topics = [f"{stream}.{role}" for role in ("features", "labels", "predictions")]
     asyncio.run(create(broker, topics, partitions))
@@ -78,12 +80,15 @@ def measure(
     with start(name, broker, folder, topics, partitions, beside) as process:
         if isinstance(process, Worker):
             process.wait_for_partitions(partitions, START_SECONDS)
+        time.sleep(0 if rate else SETTLE_SECONDS)
         with Sampler(process.pid, SAMPLE_SECONDS) as sampler:
-            found = asyncio.run(client.run(rate, seconds))
-            time.sleep(2 * SAMPLE_SECONDS)
+            found = asyncio.run(client.run(rate, seconds)) if rate else {}
+            time.sleep(2 * SAMPLE_SECONDS if rate else seconds)
         process.check()
         process.kill()
     asyncio.run(delete(broker, stream))
+    if not rate:
+        return {"share": sampler.share()}
     cpu = sampler.cpu_between(found["began"], found["ended"])
     return {**found, "cpu_us": None if cpu is None else 1e6 * cpu / found["n"]}
 
@@ -99,7 +104,7 @@ def rows(results: dict[int, dict[str, list[dict[str, Any]]]]) -> list[dict[str, 
             ratios = [one / floor for one, floor in zip(cpu, floors, strict=False) if one and floor]
             found.append({
                 "partitions": partitions,
-                "": TITLES[name.removesuffix(BEFORE)] + (", before" if name.endswith(BEFORE) else ""),
+                "": _title(name),
                 "CPU µs each": f"{statistics.median(known):.0f}" if known else "-",
                 "÷ echo's": f"{statistics.median(ratios):.1f}" if ratios else "-",
                 **{f"{field} ms": f"{statistics.median(run[field] for run in runs):.1f}" for field in ("p50", "p99")},
@@ -107,8 +112,25 @@ def rows(results: dict[int, dict[str, list[dict[str, Any]]]]) -> list[dict[str, 
     return found
 
 
+def shares(results: dict[int, dict[str, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    """Likewise, of contestants at rest."""
+    return [
+        {
+            "partitions": partitions,
+            "": _title(name),
+            "% of a core": f"{100 * statistics.median(run['share'] for run in runs):.1f}",
+        }
+        for partitions, contestants in results.items()
+        for name, runs in contestants.items()
+    ]
+
+
+def _title(name: str) -> str:
+    return TITLES[name.removesuffix(BEFORE)] + (", before" if name.endswith(BEFORE) else "")
+
+
 def shown(found: list[dict[str, Any]]) -> Table:
-    table = Table(*found[0], title="At a live rate")
+    table = Table(*found[0], title="One worker")
     for row in found:
         table.add_row(*map(str, row.values()))
     return table
@@ -116,7 +138,7 @@ def shown(found: list[dict[str, Any]]) -> Table:
 
 @click.command()
 @click.option("--partitions", default="1,8,64", show_default=True, callback=ints, help="Numbers of partitions.")
-@click.option("--rate", default=1000, show_default=True, help="Instances a second, and as many labels.")
+@click.option("--rate", default=1000, show_default=True, help="Instances a second, and as many labels; 0: none.")
 @click.option("--seconds", default=10.0, show_default=True, help="How long the rate is kept up.")
 @click.option("--rounds", default=1, show_default=True, help="Of all contestants; medians are shown.")
 @click.option("--contestants", default=",".join(TITLES), show_default=True, callback=names_of(TITLES))
@@ -164,9 +186,9 @@ def main(
                     except MeasureError as error:
                         raise click.ClickException(str(error)) from None
                     results[n][name].append(run)
-    found = rows(results)
+    found = rows(results) if rate else shares(results)
     Console(width=110).print(shown(found))
-    write("live", {"rate": rate, "seconds": seconds, "rows": found, "results": results})
+    write("live" if rate else "live-idle", {"rate": rate, "seconds": seconds, "rows": found, "results": results})
 
 
 if __name__ == "__main__":
