@@ -482,7 +482,7 @@ def test_the_seconds_of_a_step_are_without_those_of_other_partitions(spec, monke
             clock.now += seconds
             return None, [], [], []
 
-        runner._stages, runner._brief.most = stages, 10
+        runner._stages, runner._brief.most, runner._brief.clock = stages, 10, lambda: clock.now
         found.append((await runner.step(types.SimpleNamespace(n=10))).seconds)
 
     def made(_: object) -> object:

@@ -525,19 +525,18 @@ class PartitionTask(Turns):
 
     async def _in_stages(self, release: Release, clock: Callable[[], float]) -> tuple[Step, float]:
         """Stage by stage with other partitions. And how long it took by a clock (`Brief`)."""
-        stages, seconds, by_clock = self._stages(release), 0.0, 0.0
+        stages, seconds = self._stages(release), 0.0
         made: Made | None = None
-        while True:
-            began, clock_began = time.perf_counter(), clock()
+        while made is None:
+            began = clock()
             try:
                 next(stages)
             except StopIteration as end:
                 made = end.value
-            by_clock += clock() - clock_began
-            seconds += time.perf_counter() - began
-            if made is not None:
-                return Step(*made, seconds), by_clock
-            await IN_STEP
+            seconds += clock() - began
+            if made is None:
+                await IN_STEP
+        return Step(*made, seconds), seconds
 
     def _timed(self, release: Release, clock: Callable[[], float]) -> tuple[Step, float]:
         """Likewise, off the event loop."""
