@@ -150,8 +150,8 @@ class Drift:
         """
         last = self._last
         if len(offsets):
-            now = self._place(int(offsets[-1]), int(label_offsets[-1]), int(times[-1]))
-            self._last = np.array(now[: len(self._last)], np.int64)
+            now = offsets.item(-1), label_offsets.item(-1), times.item(-1)
+            self._last = np.array(self._place(*now)[: len(self._last)] if any(self._bits) else now, np.int64)
         if not findings:
             return [], 0
         predicted = np.flatnonzero(program.op == PREDICT)

@@ -358,9 +358,11 @@ class SharedLearning(Learning):
         if not len(at):
             return program
         code = self._code(y[at], row[at])
-        new = np.isnan(code)
-        y, w = y.copy(), w.copy()
-        y[at], w[at] = np.where(new, 0.0, code), np.where(new, 0.0, w[at])
+        new, y = np.isnan(code), y.copy()
+        y[at] = code
+        if new.any():
+            w = w.copy()
+            y[at[new]] = w[at[new]] = 0.0
         return Program(op, row, y, w)
 
     def instead(self, program: Program, instead: Floats) -> Floats:

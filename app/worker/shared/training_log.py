@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -303,7 +304,7 @@ class SharedLog:
         self._topic = str(topics.learned)
         self._joined: list[Joint] = []  # and not appended yet
         self._sending = deque[tuple[asyncio.Future[Any], Ints]]()  # predictions on their way, and their places
-        self._due = 0.0
+        self._due = inf
         self._commands = Commands(learning.lineup.next_command)
         self._feed: CommandFeed | None = None
         carries = CONTROL not in learner.rules and learner.partition in host.spec.commanded
@@ -321,23 +322,22 @@ class SharedLog:
     @property
     def due(self) -> float:
         """When to append what waits, with a turn that is taken then (monotonic); never, where nothing does."""
-        if len(self._commands):
-            return 0.0
-        return self._due if self._joined else float("inf")
+        return 0.0 if self._commands else self._due
 
     @property
     def latest(self) -> float:
         """When to take a turn for that alone: what a turn before has sent is with the broker by then, mostly."""
-        return self.due if len(self._commands) else self.due + RIDE_SECONDS
+        return 0.0 if self._commands else self._due + RIDE_SECONDS
 
     @property
     def has_commands(self) -> bool:
         """Whether commands are to be appended."""
-        return bool(len(self._commands))
+        return bool(self._commands)
 
     def hasten(self) -> bool:
         """Append with the next turn what waits; whether something does."""
-        self._due = 0.0
+        if self._joined:
+            self._due = 0.0
         return bool(self._joined)
 
     async def keep(self, joined: Sequence[Joint], limit: int) -> None:
@@ -357,7 +357,7 @@ class SharedLog:
         known of."""
         values = [write(command) for command in self._commands.taken()]
         if self._joined:
-            joined, self._joined = self._joined, []
+            joined, self._joined, self._due = self._joined, [], inf
             order, brief = await self._order(), sum(len(one.y) for one in joined) <= FEW
             values += (
                 self._records(joined, order) if brief else await self._host.in_thread(self._records, joined, order)
