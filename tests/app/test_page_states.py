@@ -200,6 +200,9 @@ def test_a_stream_in_each_state_has_its_sentence_and_first_figure(gallery: tuple
             assert page.locator("main .card:visible").count() == 0
         if folder:
             page.screenshot(path=Path(folder) / f"{state}-{width}.png", full_page=True)
+    if state == "recovering":  # drifts of others leave room for the champion's
+        drifts = page.locator("main .timeline .sign").all_inner_texts()
+        assert (drifts.count("◇"), drifts.count("◆")) == (3, 1)
     if state == "worker-gone":
         look.until_said("1 of 2 partitions, 1 worker", ".ops")
         assert "keep up" not in page.locator(".ops").inner_text()

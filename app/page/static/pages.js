@@ -27,9 +27,11 @@ export function together(events) {
   return found.sort((a, b) => a.time - b.time);
 }
 
-function timeline(events, now, task, n) {
+// few : of what is no drift of the champion's errors, at most so many.
+function timeline(events, now, task, n, few = Infinity) {
   if (!events.length) return h("p", { class: "empty" }, "Nothing happened in this time.");
-  return h("ul", { class: "timeline" }, together(events).slice(-n).reverse().map((event) => {
+  const all = together(events), small = all.filter((event) => markOf(event)?.small).slice(-few);
+  return h("ul", { class: "timeline" }, all.filter((event) => !markOf(event)?.small || small.includes(event)).slice(-n).reverse().map((event) => {
     const [sign, kind] = markOf(event)?.small ? ["◇", "slate"] : SIGNS[event.kind] ?? ["●", "slate"];
     return h("li", {}, h("span", { class: `sign ${kind}`, "aria-hidden": "true" }, sign),
       h("span", {}, worded(event, task), event.times > 1 ? `, in ${event.times} steps` : "", event.kind === "assigned" ? null : h("span", { class: "note" }, ` · partition ${event.partition}`)),
@@ -266,11 +268,13 @@ function whatHappened(app) {
     element: titled(app, "What happened", "timeline", newest),
     update() {
       const known = events.length ? events[events.length - 1].time : 0;
-      newest.replaceChildren(timeline([...events, ...app.status.events.filter((event) => event.time > known)], app.status.now, app.status.task, 6), ...leftOut(app.status.left_out));
+      newest.replaceChildren(timeline([...events, ...app.status.events.filter((event) => event.time > known)], app.status.now, app.status.task, 6, MOST_SMALL), ...leftOut(app.status.left_out));
     },
     history(_, all) { events.splice(0, events.length, ...all); this.update(); },
   };
 }
+
+const MOST_SMALL = 3; // so that drifts of dummies do not fill the list
 
 // Cards beside the chart of the overview, from the top; each makes an element, and says how it is updated.
 const BESIDE = [segments, whatHappened];
