@@ -103,5 +103,5 @@ class Look:
         # The driver adds the script, which the page's own policy does not stop; once, as that takes longer than a look.
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE_SCRIPT)
-        found = self.page.evaluate("axe.run({ resultTypes: ['violations'] })")["violations"]
+        found = self.page.evaluate("axe.run({ resultTypes: ['violations'] }).then(({ violations }) => violations)")
         return [f"{v['id']}: {v['nodes'][0]['html'][:120]}" for v in found if v["impact"] in ("serious", "critical")]
