@@ -100,9 +100,12 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
-def broker() -> str:
+def broker() -> Iterator[str]:
     """A real Kafka on a free port, started once a run: its bootstrap address."""
-    return shared.broker()
+    yield shared.broker()
+    harness = sys.modules.get("tests.broker.harness")
+    for kept in () if harness is None else harness.KEPT:
+        kept.end()
 
 
 @pytest.fixture(scope="session")

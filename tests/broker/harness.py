@@ -9,9 +9,10 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -43,7 +44,7 @@ from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import Spec, load
 from riparian.topics.names import CONTROL, INPUTS, LEARNED, changelog_topic, place_field
 from riparian.topics.records import DriftRecord, RawBatch, place_type
-from tests import forkserver
+from tests import forkserver, shared
 from tests.processes import PATIENCE, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,12 +54,16 @@ SESSION = 3.0  # seconds for which a worker that was killed blocks its partition
 
 def wait_on(coroutine: Coroutine[Any, Any, T]) -> T:
     """`asyncio.run`; in a thread of its own where this one has a loop already, as beside the browser's driver."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _has_loop():
         return asyncio.run(coroutine)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, coroutine).result()
+
+
+def _has_loop() -> bool:
+    with suppress(RuntimeError):
+        return bool(asyncio.get_running_loop())
+    return False
 
 
 class Worker:
@@ -202,29 +207,81 @@ def instances(n: int, start: int = 0, *, seed: int = 0, delay: int = 5) -> Rows:
     return features, labels
 
 
-async def _send(
-    broker: str, topic: str, partition: int, records: Iterable[Sent], pause: float, chunk: int, compression: str | None
-) -> None:
-    producer = AIOKafkaProducer(
-        bootstrap_servers=broker, enable_idempotence=True, max_request_size=8_000_000, compression_type=compression
-    )
+class Kept:
+    """A client of the run's broker that a process keeps: to start one takes longer, here and in the broker, than to use
+    it. Others are for one use: those of other brokers, and where the one that is kept is in use."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    def __init__(self) -> None:
+        self._lock, self._client = threading.Lock(), list[Any]()
+
+    def use(self, broker: str, work: Callable[[Any], Coroutine[Any, Any, T]], make: Callable[[], Any]) -> T:
+        """Await `work(client)`, of a client as `make` makes it."""
+        if broker != shared.address() or not self._lock.acquire(blocking=False):
+            return wait_on(self.once(work, make))
+        try:
+            if Kept._loop is None:
+                Kept._loop = asyncio.new_event_loop()
+                threading.Thread(target=Kept._loop.run_forever, daemon=True).start()
+            return asyncio.run_coroutine_threadsafe(self._again(work, make), Kept._loop).result()
+        finally:
+            self._lock.release()
+
+    @staticmethod
+    async def once(work: Callable[[Any], Awaitable[T]], make: Callable[[], Any]) -> T:
+        client = make()
+        await _start(client)
+        try:
+            return await work(client)
+        finally:
+            await _stop(client)
+
+    async def _again(self, work: Callable[[Any], Awaitable[T]], make: Callable[[], Any]) -> T:
+        client = self._client.pop() if self._client else make()
+        if not hasattr(client, "kept"):
+            await _start(client)
+            client.kept = True
+        try:
+            found = await work(client)
+        except BaseException:
+            await _stop(client)
+            raise
+        self._client.append(client)
+        return found
+
+    def end(self) -> None:
+        while self._client and self._loop is not None:
+            asyncio.run_coroutine_threadsafe(_stop(self._client.pop()), self._loop).result()
+
+
+KEPT = CONSUMER, PRODUCER, ADMIN = Kept(), Kept(), Kept()
+
+
+async def _stop(client: Any) -> None:
+    await (client.close if isinstance(client, AIOKafkaAdminClient) else client.stop)()
+
+
+async def _start(client: Any) -> None:
     for left in range(100, -1, -1):  # a broker that a test stops comes back
         try:
-            await producer.start()
-            break
+            return await client.start()
         except KafkaConnectionError:
             if not left:
                 raise
             await asyncio.sleep(0.2)
-    try:
-        records = list(records)
-        for at in range(0, len(records), chunk):
-            for r in records[at : at + chunk]:
-                last = await producer.send(topic, r.value, key=r.key, partition=partition, timestamp_ms=r.time)
-            await last
-            await asyncio.sleep(pause)
-    finally:
-        await producer.stop()
+
+
+async def _send(producer: Any, topic: str, partition: int, records: list[Sent], pause: float, chunk: int) -> None:
+    for _ in range(100):
+        if partition in await producer.partitions_for(topic):
+            break
+        await producer.client.force_metadata_update()  # it has grown
+    for at in range(0, len(records), chunk):
+        for r in records[at : at + chunk]:
+            last = await producer.send(topic, r.value, key=r.key, partition=partition, timestamp_ms=r.time)
+        await last
+        await asyncio.sleep(pause)
 
 
 def send(
@@ -238,8 +295,19 @@ def send(
     compression: str | None = None,
 ) -> None:
     """Append records to one partition, in order; with a pause (seconds) after every chunk. compression : of batches."""
-    if records:
-        wait_on(_send(broker, topic, partition, records, pause, chunk, compression))
+
+    def make() -> AIOKafkaProducer:
+        return AIOKafkaProducer(
+            bootstrap_servers=broker, enable_idempotence=True, max_request_size=8_000_000, compression_type=compression
+        )
+
+    def work(producer: Any) -> Coroutine[Any, Any, None]:
+        return _send(producer, topic, partition, list(records), pause, chunk)
+
+    if records and compression is None:
+        PRODUCER.use(broker, work, make)
+    elif records:
+        wait_on(Kept.once(work, make))
 
 
 def create_topics(spec: Spec, broker: str) -> None:
@@ -249,15 +317,10 @@ def create_topics(spec: Spec, broker: str) -> None:
 def administer(broker: str, action: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
     """Await `action(admin client)`."""
 
-    async def run() -> Any:
-        client = Connection(broker).admin()  # makes no topic by asking for it
-        await client.start()
-        try:
-            return await action(client)
-        finally:
-            await client.close()
+    async def work(client: AIOKafkaAdminClient) -> Any:
+        return await action(client)
 
-    return wait_on(run())
+    return ADMIN.use(broker, work, lambda: Connection(broker).admin())  # makes no topic by asking for it
 
 
 def make_topics(broker: str, topics: Mapping[str, int], **settings: str) -> None:
@@ -310,25 +373,31 @@ def produce(broker: str, topic: str, data: bytes, partition: int = 0) -> None:
 
 
 class Reader:
-    """Reads a partition from its beginning on, as records come."""
+    """Reads a partition from its beginning on, as records come. consumer : one that runs, and goes on."""
 
-    def __init__(self, broker: str, topic: str, partition: int = 0) -> None:
+    def __init__(self, broker: str, topic: str, partition: int = 0, consumer: Any = None) -> None:
         self._broker, self._tp = broker, TopicPartition(topic, partition)
+        self._given, self._reads = consumer, False
 
     async def __aenter__(self) -> "Reader":
-        self._consumer = Connection(self._broker).consumer(auto_offset_reset="earliest")
-        await self._consumer.start()
+        self._consumer = self._given or Connection(self._broker).consumer(auto_offset_reset="earliest")
+        if self._given is None:
+            await self._consumer.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._consumer.stop()
+        if self._given is None:
+            await self._consumer.stop()
+        elif self._reads:
+            self._consumer.pause(self._tp)
 
     async def is_there(self) -> bool:
         """Whether there is such a topic; from then on it can be read."""
-        if self._tp not in self._consumer.assignment():
+        if not self._reads:
             if not await counts(self._consumer, [self._tp.topic]):  # of a run's thousands, this one
                 return False
             self._consumer.assign([self._tp])
+            self._reads = True
         return True
 
     async def more(self, seconds: float) -> list[ConsumerRecord]:
@@ -345,14 +414,19 @@ class Reader:
         return found
 
 
-async def _read(broker: str, topic: str, partition: int) -> list[ConsumerRecord]:
-    async with Reader(broker, topic, partition) as reader:
+async def _read(broker: str, topic: str, partition: int, consumer: Any) -> list[ConsumerRecord]:
+    async with Reader(broker, topic, partition, consumer) as reader:
         return await reader.to_the_end()
 
 
 def read(broker: str, topic: str, partition: int = 0) -> list[ConsumerRecord]:
     """All records of a partition as it stands now."""
-    return wait_on(_read(broker, topic, partition))
+
+    def make() -> Any:
+        # Between two reads nothing is asked for; what is asked for at the end of one holds up the next.
+        return Connection(broker).consumer(auto_offset_reset="earliest", fetch_max_wait_ms=1)
+
+    return CONSUMER.use(broker, lambda consumer: _read(broker, topic, partition, consumer), make)
 
 
 async def _follow(
@@ -366,9 +440,10 @@ async def _follow(
     async with Reader(broker, topic, partition) as reader:
         records: list[ConsumerRecord] = []
         while not done(records):
-            outputs = [worker.output[-3000:] for worker in workers]
-            assert all(worker.process.poll() is None for worker in workers), "\n".join(outputs)
-            assert time.monotonic() < deadline, "\n".join([f"{topic} did not get so far", *outputs])
+            late = time.monotonic() >= deadline
+            if late or any(worker.process.poll() is not None for worker in workers):
+                said = [f"{topic} did not get so far"] if late else []
+                raise AssertionError("\n".join([*said, *(worker.output[-3000:] for worker in workers)]))
             if await reader.is_there():
                 records = await reader.more(0.2)
             else:
