@@ -26,7 +26,7 @@ from riparian.app.state.changelog import ensure_changelog
 from riparian.app.stream_file.spec import load
 from riparian.topics import names
 from riparian.topics.names import CHECKPOINT, INPUTS, OUTPUTS, TIMESTAMP_AFTER, Topics, changelog_topic, group_id
-from tests.broker.harness import administer, invoke, make_topics, riparian, stream_file
+from tests.broker.harness import administer, here, invoke, make_topics, stream_file
 
 pytestmark = pytest.mark.broker
 
@@ -158,8 +158,8 @@ def test_check_warns_of_topics_that_take_records_of_the_future(broker: str, tmp_
         path, spec = stream_file(tmp_path, f"{topic_name}-{i}")
         make_topics(broker, {spec.topics.features: 1}, **changes)
         ensure(broker, spec)
-        shown = riparian("check", path, "--broker", broker)
-        found = json.loads(riparian("check", path, "--broker", broker, "--json"))["warnings"]
+        shown = here("check", path, "--broker", broker)
+        found = json.loads(here("check", path, "--broker", broker, "--json"))["warnings"]
         if how is None:
             assert (found, "warning" in shown) == ([], False)
             continue
@@ -246,7 +246,7 @@ def test_a_stream_has_the_partitions_of_its_predictions_and_grows_with_its_input
     administer(broker, lambda client: grow(client, topics, 4))
     file.write_text(STREAM.format(name=topic_name) + f"partitions: {said}\nlearning: partition\n")
     warning = "the features and labels have 4 partitions, the stream 1: it grows with a worker"
-    assert warning in json.loads(riparian("check", file, "--broker", broker, "--json"))["warnings"]
+    assert warning in json.loads(here("check", file, "--broker", broker, "--json"))["warnings"]
     spec = asyncio.run(growing.sized(load(file), connection))
     assert spec.partitions == 1
     grown, in_vain, told = asyncio.run(growing.grow(spec, connection))
@@ -360,15 +360,15 @@ def test_the_command_lag_prints_a_table_and_json(broker: str, topic_name: str, t
     asyncio.run(fill(broker, declared.topics.features, 0, 3))
     arguments = ["lag", file, "--broker", broker]
 
-    assert "No worker has processed anything yet" in riparian(*arguments).replace("\n", " ")
-    found = json.loads(riparian(*arguments, "--json"))
+    assert "No worker has processed anything yet" in here(*arguments).replace("\n", " ")
+    found = json.loads(here(*arguments, "--json"))
     assert (found["lag"], found["partitions"][0]["end"]) == (None, 3)
 
     group = group_id(topic_name)
     offsets = {TopicPartition(topic, 0): 0 for topic in (declared.topics.features, declared.topics.labels)}
     asyncio.run(commit(broker, group, offsets))
-    assert "3 records behind" in riparian(*arguments)
-    found = json.loads(riparian(*arguments, "--json"))
+    assert "3 records behind" in here(*arguments)
+    found = json.loads(here(*arguments, "--json"))
     assert (found["stream"], found["group"], found["lag"]) == (topic_name, group, 3)
     assert found["partitions"][0] == {
         **{"topic": declared.topics.features, "partition": 0, "start": 0, "end": 3},

@@ -9,7 +9,7 @@ import pytest
 
 from riparian.app.stream_file.spec import load
 from riparian.topics.records import RawBatch
-from tests.broker.harness import Sent, Stream, instances, riparian, send
+from tests.broker.harness import Sent, Stream, here, instances, send
 from tests.processes import until
 
 pytestmark = pytest.mark.broker
@@ -23,14 +23,14 @@ def test_topics_of_features_and_labels(stream: Any) -> None:
         s.give((features[k::2], labels[k::2]), partition=k)
     send(s.broker, s.spec.topics.features, [features[0]._replace(value=b"not json")], partition=0)
     out = s.folder / "drafted.yaml"
-    riparian("init", "--from-topic", s.spec.topics.features, "--broker", s.broker, "--out", out)
+    here("init", "--from-topic", s.spec.topics.features, "--broker", s.broker, "--out", out)
     drafted = load(out)
     assert (drafted.name, drafted.partitions) == (s.name, 2)
     assert drafted.topics == s.spec.topics
     types = [{name: f.type for name, f in one.features.items()} for one in (drafted, s.spec)]
     assert types[0] == types[1]
     assert "(1 more hold no JSON object)" in out.read_text()
-    riparian("check", out, "--broker", s.broker)
+    here("check", out, "--broker", s.broker)
     records = s.read("features")
     batch = RawBatch.of(records)
     decoded = drafted.make_codec().decode_features(batch, drafted.vocabularies(), drafted.class_vocabulary())
@@ -43,17 +43,17 @@ def test_labels_inside_the_records_and_topics_that_are_not_there(stream: Any) ->
     s = stream()
     topic, to = s.spec.topics.features, ("--broker", s.broker)
     send(s.broker, topic, records)
-    said = riparian("init", "--from-topic", topic, "--labels", s.spec.topics.labels, *to, code=2)
+    said = here("init", "--from-topic", topic, "--labels", s.spec.topics.labels, *to, code=2)
     assert f"topic {s.spec.topics.labels} holds no JSON object: it is empty" in said
     orders = Stream(s.broker, s.folder, f"{s.name}-2", topics={"features": f"{s.name}-orders", "labels": None})
     send(s.broker, orders.spec.topics.features, records)
     out = s.folder / "drafted.yaml"
-    riparian("init", "--from-topic", orders.spec.topics.features, *to, "--out", out)
+    here("init", "--from-topic", orders.spec.topics.features, *to, "--out", out)
     drafted = load(out)
     assert (drafted.topics.labels, drafted.record.id, drafted.record.x) == (None, ("@key",), ("order",))
-    riparian("check", out, *to)
+    here("check", out, *to)
     for _ in range(2):  # it is not made
-        assert f"has no topic {s.name}" in riparian("init", "--from-topic", s.name, *to, code=2)
+        assert f"has no topic {s.name}" in here("init", "--from-topic", s.name, *to, code=2)
 
 
 def readings(n: int) -> list[dict[str, Any]]:
@@ -81,10 +81,10 @@ def test_one_topic_of_sensors_has_forecasts_after_three_commands(stream: Any, pa
         ]
         send(s.broker, topic, sent, partition=p)
     out = s.folder / "plant.yaml"
-    said = riparian("init", "--from-topic", topic, *to, "--name", f"{s.name}-plant", "--out", out)
+    said = here("init", "--from-topic", topic, *to, "--name", f"{s.name}-plant", "--out", out)
     assert "Its label is temperature as it is 1h later" in said
     assert f"riparian ui --open {out}" in said
-    said = riparian("check", out, *to)
+    said = here("check", out, *to)
     assert "Traceback" not in said
     plant = Stream(s.broker, s.folder, f"{s.name}-plant", partitions=partitions)
     plant.path = out
@@ -110,4 +110,4 @@ def test_one_topic_of_sensors_has_forecasts_after_three_commands(stream: Any, pa
     for p in range(partitions):
         plant.check(plant.stored(p))
         assert plant.holds(p).n_predictions == len(plant.predictions(p))
-    assert known[-1]["id"] in riparian("explain", out, "--id", known[-1]["id"], *to)
+    assert known[-1]["id"] in here("explain", out, "--id", known[-1]["id"], *to)

@@ -17,7 +17,7 @@ from riparian.app.kafka.local_broker.ports import free_port
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.exposition import metric_names as names
-from tests.broker.harness import PATIENCE, ROOT, Sent, Worker, create_topics, riparian, send, stream_file
+from tests.broker.harness import PATIENCE, ROOT, Sent, Worker, create_topics, here, send, stream_file
 from tests.broker.prometheus import AVAILABLE, Prometheus
 
 pytestmark = [
@@ -43,7 +43,7 @@ def filled(expression: str) -> str:
 
 
 def publish(path: Path, broker: str, generator: str, n: int, *more: str) -> None:
-    riparian("replay", path, "--broker", broker, "--generate", generator, "-n", n, "--seed", 1, *more)
+    here("replay", path, "--broker", broker, "--generate", generator, "-n", n, "--seed", 1, *more)
 
 
 def streams(folder: Path, broker: str, name: str) -> list[tuple[Path, Spec]]:
