@@ -153,11 +153,11 @@ def test_the_page_shows_what_happens(browser, stream, tmp_path):
             assert page.title().startswith("▲ drift")
             s.reach(3502, 3500, worker)
 
-            # Every page, wide and on a phone, light and dark: nothing goes wrong, and everyone can read it.
-            for width, scheme in ((1280, "light"), (390, "dark")):
-                other = Look(browser, ui.url, viewport={"width": width, "height": 900}, color_scheme=scheme)
-                for tab in TABS:
-                    shown = other.open(name, tab)
+            # Every page, wide and light, on a phone and dark: nothing goes wrong, and everyone can read it.
+            other = Look(browser, ui.url)
+            for tab in TABS:
+                shown = other.open(name, tab)
+                for _ in other.everywhere():
                     if tab == "models":
                         shown.wait_for_selector(".tree svg")
                         assert shown.locator(".tree .knob").count() > 2
@@ -169,11 +169,9 @@ def test_the_page_shows_what_happens(browser, stream, tmp_path):
                     if tab in ("overview", "timeline"):
                         other.until_said("errors of champion rose")
                     if tab == "overview":
-                        other.until("() => document.querySelector('.marks button') !== null")
-                    assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth"), (tab, width)
-                    assert not other.accessible(), (tab, scheme, other.accessible())
-                assert not other.wrong, other.wrong
-                other.context.close()
+                        shown.wait_for_selector(".marks button", state="attached")
+            assert not other.wrong, other.wrong
+            other.context.close()
             # What `riparian compare` says; since when, to the width of a bucket.
             path_ = f"/api/streams/{name}/comparison"
             expected = wait_on(comparisons.read(s.spec, s.connection)).rows()
