@@ -354,6 +354,10 @@ champion: {model: hoeffding-tree}
             "decision: {costs: {1: {0: b}}}",
             'decision.costs.1.0: expected a number of at least 0, or a numeric feature, found "b"; use a, d',
         ),
+        *(
+            (f"decision: {{costs: {{1: {{0: {one}}}}}}}", f"feature, found {said}; write digits, without quotes")
+            for one, said in (("'20'", '"20"'), ('"-1"', '"-1"'), (".inf", '".inf"'), ("'.5'", '".5"'))
+        ),
         (
             "decision: {costs: {1: {0: c}}}",
             'or a numeric feature, found "c", which is nominal; use a, d',

@@ -146,6 +146,8 @@ def _check_amount(spec: Any) -> None:
         if name not in known:
             found = f'"{name}"' + (f", which is {spec.present[name].type}" if name in spec.present else "")
             cure = f"use {', '.join(known)}" if known else "write a number"
+            if _is_number(name):
+                cure = "write digits, without quotes"
             raise ValueError(
                 f"decision.costs.{place}: expected a number of at least 0, or a numeric feature, found {found}; {cure}"
             )
@@ -153,6 +155,15 @@ def _check_amount(spec: Any) -> None:
             raise ValueError(
                 f'decision.costs.{place}: expected one feature in all costs, "{asked[0][1]}", found "{name}"; name one'
             )
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text looks like one, also one that YAML or JSON cannot have: "-1", ".inf"."""
+    try:
+        float(text.lstrip("+-."))
+    except ValueError:
+        return False
+    return True
 
 
 def _check_alerts(decision: DecisionSpec) -> None:
