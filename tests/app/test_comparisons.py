@@ -85,6 +85,7 @@ def test_what_runs_beside_auto_is_compared_too(tmp_path, monkeypatch):
     result = CliRunner().invoke(command, [str(path)])
     assert result.exit_code == 0, result.exception
     assert "No label has come yet that both the champion and a challenger had predicted" in result.output
+    assert "Labels of rows that neither knew an answer for do not count." in result.output
 
 
 def test_a_challenger_that_is_none_any_more_is_left_out():

@@ -57,7 +57,8 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
         by_value.show(segments)
     else:
         click.echo(
-            "No label has come yet that both the champion and a challenger had predicted, since either has its role."
+            "No label has come yet that both the champion and a challenger had predicted, since either has its role. "
+            "Labels of rows that neither knew an answer for do not count."
         )
 
 

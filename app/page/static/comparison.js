@@ -56,7 +56,7 @@ export function comparison(app) {
     rule.textContent = ruled(found.rule, app.status.control, found.metric);
     if (!rows.length) {
       body.replaceChildren(h("p", { class: "empty" }, app.status.models.length < 2 ? "No challengers. Name some in the stream file to compare the champion with."
-        : "Nothing to compare yet: a label counts where both the champion and the challenger had predicted its instance."));
+        : "Nothing to compare yet: a label counts where both the champion and the challenger had predicted its instance, and one of them knew an answer."));
       return;
     }
     const ends = [Math.min(0, ...rows.map((one) => one.low)), Math.max(0, ...rows.map((one) => one.high))];
