@@ -48,6 +48,7 @@ def summary(state: State, role: str) -> dict[str, Any]:
         "state_bytes": model.n_bytes,
         "metrics": metrics.metrics(),
         "recent": metrics.windowed(),
+        "fading": metrics.fading,
         # Weight of labels whose predictions knew no class, as before the first label came: they count as wrong.
         "unknown": 0.0 if metrics.task in VALUES else float(metrics.counts()[:, 0].sum()),
         "drift": [
@@ -280,12 +281,13 @@ def _drift(found: Mapping[str, Any]) -> list[str]:
 
 
 def _quality(found: Mapping[str, Any]) -> Iterator[str]:
-    """What labels said of the predictions: of the last ones, and of all where these are more."""
-    recent, whole = found["recent"], found["metrics"]
-    for n, figures in ((f"the last {recent['n']:,}", recent), (f"all {whole['n']:,}", whole)):
+    """What labels said of the predictions: of the last ones, or with the past fading, and of all."""
+    recent, whole, fading = found["recent"], found["metrics"], found["fading"]
+    lately = f"the last {recent['n']:,} labels" if fading is None else f"labels with the past fading by {fading:g}"
+    for which, figures in ((lately, recent), (f"all {whole['n']:,} labels", whole)):
         shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in figures.items() if name != "n")
-        if shown and (figures is recent or whole["n"] != recent["n"]):
-            yield f"on {n} labels: {shown}"
+        if shown:
+            yield f"on {which}: {shown}"
     if found["unknown"]:
         yield f"of all, {found['unknown']:,.0f} were predicted when no class was known yet, and count as wrong"
 

@@ -132,11 +132,24 @@ def test_the_summary_is_that_of_the_checkpoint(
     text = inspection.text(state, spec, "nb")
     assert f"on the last 1,000 labels: accuracy {metrics.windowed()['accuracy']:.4f}, " in text
     assert f"on all 3,000 labels: accuracy {metrics.metrics()['accuracy']:.4f}, " in text
+    assert shown["fading"] is None
     # Of the first step no label had come yet.
     assert f"of all, {shown['unknown']:,.0f} were predicted when no class was known yet, and count as wrong" in text
     assert 0 < shown["unknown"] < 1000
     assert shown["checkpoint_bytes"] == sum(map(len, items.values()))
     assert shown["age_seconds"] > 1e9
+
+
+def test_figures_of_a_past_that_fades_are_not_said_to_be_of_the_last_labels() -> None:
+    faded = loads(STREAM + "metrics: {fading: 0.99}\n")
+    learner = learned(faded, 1, orchard(600))
+    text = inspection.text(
+        loading.restore(faded, 1, items_of(learner.snapshot(), "orchard", 1, sequence=4)), faded, "nb"
+    )
+    metrics = learner.roles["nb"].metrics
+    assert "on the last" not in text
+    assert f"on labels with the past fading by 0.99: accuracy {metrics.windowed()['accuracy']:.4f}, " in text
+    assert f"on all 600 labels: accuracy {metrics.metrics()['accuracy']:.4f}, " in text
 
 
 def test_a_committee_is_shown_as_trees_by_stage_and_class(spec: Spec, state: loading.State) -> None:
