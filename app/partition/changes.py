@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from riparian.app.stream_file.columns import digest_of, of_state, unfit
 from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.lineup import place_of
-from riparian.app.stream_file.sections.decision import same_target
+from riparian.app.stream_file.sections.decision import same_losses, same_target
 from riparian.app.stream_file.sections.learning import PARTITION, SHARED
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Schema
@@ -512,8 +512,9 @@ def _going_on(place: str, old: Any, new: Any) -> tuple[str, str]:
     if place == DISTRIBUTIONS:
         return RESTARTED, ": all references begin anew" if new else ""
     if place == DECISION:
-        kept = same_target(old, new)
-        return (CARRIED if kept else RESTARTED), ": from the next prediction on" + ("" if kept else ", begun anew")
+        begun = "begun anew" if not same_target(old, new) else "and what mistakes cost begins anew"
+        kept = same_losses(old, new)
+        return (CARRIED if kept else RESTARTED), ": from the next prediction on" + ("" if kept else f", {begun}")
     if place == CLASS_WEIGHTS:
         return CARRIED, ": of the labels to come"
     if place == SEGMENTS:

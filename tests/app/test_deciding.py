@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from riparian.app.cli import cli
 from riparian.app.errors import SpecError
+from riparian.app.partition.changes import reconcile
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import build, loads
 from riparian.topics.records import RawBatch
@@ -218,6 +219,13 @@ def test_what_was_paid_goes_on_where_costs_are_what_they_were():
     assert costs({"costs": {"up": {"down": "b"}}}) == costs(None) == {"all": None, "last": None}
     assert costs(AMOUNTS, metrics={"window": 50})["all"] == known["all"]
     assert costs(AMOUNTS, metrics={"fading": 0.9}) == {"all": known["all"], "last": None}
+    changed = reconcile(stream({"costs": {"up": {"down": 7}}}), before.snapshot().meta, [None, None])
+    ((what, fate, said),) = changed.found
+    assert (what, fate, said.partition("}}: ")[2]) == (
+        "decision",
+        "restarted",
+        "from the next prediction on, and what mistakes cost begins anew",
+    )
     older = {name: array for name, array in before.snapshot().arrays.items() if "/paid/" not in name}
     assert costs(AMOUNTS, older) == {"all": None, "last": None}  # of a version that counted none
 
