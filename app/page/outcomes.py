@@ -57,8 +57,9 @@ class KeptAlert(NamedTuple):
 
 
 def alert_class(spec: Spec) -> str | None:
-    """The class whose naming is an alert: that of `decision`, or with costs the one whose mistakes cost most. Of
-    anomalies "1", as their labels have it. None where nothing is decided."""
+    """The class whose naming is an alert: that of `decision`, or with costs the one whose mistakes cost most: an
+    amount more than a number, and of several the first. Of anomalies "1", as their labels have it. None where nothing
+    is decided."""
     if spec.decision is None:
         return None
     if spec.task == ANOMALY:

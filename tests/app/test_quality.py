@@ -199,6 +199,8 @@ def test_an_anomaly_alerts_above_its_threshold_and_costs_name_the_dearest_class(
         "decision: {costs: {ok: {fraud: 2}, fraud: {ok: a}}}\n"
     )  # each payment has a threshold of its own
     assert outcomes.alert_class(by_amount) == "fraud"
+    first = payments("decision: {costs: {fraud: {ok: a}, ok: {fraud: a}}}\n")  # of two that are as dear
+    assert outcomes.alert_class(first) == "fraud"
     assert outcomes.prices(by_amount, ["ok", "fraud"]) is None
     assert alerts.threshold_of(StreamView(by_amount), None) is None
 
