@@ -3,8 +3,8 @@
 Each label gives a difference d in [-1, 1], the older model's loss minus the newer one's. The loss of a classification
 is 1 for a wrong class and 0 for the right one, or where mistakes have costs that of the class that was named, as a
 share of the highest, `reach`. That of a regression is the absolute error, counted as `reach` at most,
-as a share of it: `reach` is known before the label is. Of costs by the amounts of records it is ten times what is at
-stake on average, right or wrong.
+as a share of it: `reach` is known before the label is. Of costs by the amounts of records it is ten times the mean at
+stake of the first labels, right or wrong, and is changed where it is below 2 or above 100 times the mean of the last.
 
 Over n labels of which the sum of the differences has the long-run variance V, the mean difference M is
 
