@@ -488,12 +488,14 @@ class PartitionLearner:
     def encoding_likeness(self, outcome: Outcome) -> Hashable | None:
         """Of outcomes of learners where it is equal, one encodes all; None where more is told than what one model
         predicted."""
-        told, texts = outcome.lineups, () if self.classes is None else self.classes.texts
+        told, classes = outcome.lineups, [] if self.classes is None else self.classes.values
         besides = outcome.regions is not None or outcome.reasons is not None or outcome.made is not None
-        if besides or outcome.decided or len(told) != 1 or len(told[0].roles) != 1 or len(texts) > MOST_TEXTS:
+        if besides or outcome.decided or len(told) != 1 or len(told[0].roles) != 1 or len(classes) > MOST_TEXTS:
             return None
         plain = self.codec.join_predictions is None and not any(self.bits.values())
-        return (id(self.spec), told[0], outcome.p[CHAMPION].shape[1], *texts) if plain else None
+        # As bytes, which tell 1, 1.0 and "1" apart: a class is written in the form in which it came first.
+        names = msgspec.msgpack.encode(classes)
+        return (id(self.spec), told[0], outcome.p[CHAMPION].shape[1], names) if plain else None
 
     def _columns(self, outcome: Outcome, start: int) -> list[PredictionColumns]:
         return columns_of(self.spec, self.classes, self.bits, outcome, start)

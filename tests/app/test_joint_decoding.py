@@ -16,6 +16,7 @@ from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.records import RawBatch
 
+FORMS = 1, 1.0, "1"  # of a class: a partition writes it as it came there first
 STREAM: dict[str, Any] = {
     "name": "s",
     "task": "classification",
@@ -46,12 +47,13 @@ class Streams:
         self.decoding, self.places = JointDecoding(), [dict.fromkeys((FEATURES, LABELS), 0) for _ in range(n)]
 
     def record(self, role: str, number: int) -> bytes | None:
-        """Mostly usual; now and then none, or one with a value or a class that is new."""
+        """Mostly usual; now and then none, or one with a value or a class that is new. One class in all its forms."""
         if self.rng.random() < 0.01:
             return [None, b"", b"{", b'{"id":1}', b"\xff"][self.rng.integers(5)]
         new = f"n{number}" if self.rng.random() < 0.01 else "c"
         if role == LABELS:
-            y: Any = float(number) if self.task == "regression" else new
+            y: Any = FORMS[self.rng.integers(3)] if new == "c" else new
+            y = float(number) if self.task == "regression" else y
             return json.dumps({"id": str(number), "y": None if self.rng.random() < 0.02 else y}).encode()
         x = {"a": number / 3, "c": new, "d": "uv"[self.rng.integers(2)]}
         return json.dumps({"id": str(number), "t": number if self.rng.random() < 0.9 else None, "x": x}).encode()

@@ -20,7 +20,7 @@ STREAMS: dict[str, dict[str, Any]] = {
     "challengers": {"challengers": {"other": TREE}, "predictions": {"challengers": True}},
     "sets": {"predictions": {"coverage": 0.9}},
     "reasons": {"predictions": {"reasons": {"top": 1}}},
-    "costs": {"decision": {"costs": {"c": {"other": 5}}}},
+    "costs": {"decision": {"costs": {"1": {"other": 5}}}},
 }
 
 
