@@ -482,7 +482,7 @@ def test_the_seconds_of_a_step_are_without_those_of_other_partitions(spec, monke
             clock.now += seconds
             return None, [], [], []
 
-        runner._stages, runner._brief.most, runner._brief.clock = stages, 10, lambda: clock.now
+        runner._stages, runner._brief.most, runner._brief.clock = stages, 10, lambda _: lambda: clock.now
         found.append((await runner.step(types.SimpleNamespace(n=10))).seconds)
 
     def made(_: object) -> object:
@@ -656,7 +656,18 @@ def test_steps_are_taken_on_the_event_loop_as_long_as_those_of_their_size_are_br
         (8192, 0.0025, 512, time.perf_counter),
     ):
         brief.judge(n, seconds)
-        assert (brief.most, brief.clock) == (few, clock)
+        assert (brief.most, brief.clock(n)) == (few, clock)
+
+
+def test_long_steps_are_found_among_many_that_are_brief():
+    brief = Brief()
+    brief.judge(256, 0.002)
+    assert brief.most == 512
+    for _ in range(2):  # first it only looks long
+        assert brief.clock(1) is time.perf_counter
+        brief.judge(1, 0.0001)
+        brief.judge(400, 0.04)
+    assert brief.most == 200
 
 
 @pytest.mark.parametrize("on_the_loop", [True, False])

@@ -474,11 +474,11 @@ class PartitionTask(Turns):
         try:
             if n <= self._brief.most and learning.hold():
                 try:
-                    step, seconds = await self._in_stages(release, self._brief.clock)
+                    step, seconds = await self._in_stages(release, self._brief.clock(n))
                 finally:
                     learning.let_go()
             else:
-                step, seconds = await self.host.in_thread(self._timed, release, self._brief.clock)
+                step, seconds = await self.host.in_thread(self._timed, release, self._brief.clock(n))
         finally:
             learning.takes(-n)
         self._brief.judge(n, seconds)

@@ -4,6 +4,7 @@ import asyncio
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from enum import Enum, auto
+from math import inf
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
@@ -149,21 +150,25 @@ class Brief:
     ----------
     most : int
         Records whose work is brief, as far as it is known.
-    clock : callable
-        By which the next work is timed, s. Time that passes is never less than `busy_time`, and costs a twentieth to
-        look at; it also counts what others did meanwhile. So only behind work that was not brief by it `busy_time` is.
     """
 
     def __init__(self) -> None:
         self.most = 0
-        self.clock: Callable[[], float] = perf_counter
+        self._long = inf  # records whose work has not been brief by the time that passed
+
+    def clock(self, n: int) -> Callable[[], float]:
+        """By which work on n records is timed, s. Time that passes is never less than `busy_time`, and costs a
+        twentieth to look at; it also counts what others did meanwhile. So only work of as many records as were not
+        brief by it is timed by `busy_time`, until it is brief by that."""
+        return busy_time if n >= self._long else perf_counter
 
     def judge(self, n: int, seconds: float) -> None:
-        """Work on n records took so long by `clock`."""
+        """Work on n records took so long by their clock."""
         if seconds < BRIEF_SECONDS / 2:
-            self.most, self.clock = max(self.most, min(2 * n, FEW)), perf_counter
-        elif self.clock is perf_counter:
-            self.clock = busy_time
+            self.most = max(self.most, min(2 * n, FEW))
+            self._long = inf if n >= self._long else self._long
+        elif n < self._long:
+            self._long = n
         elif seconds > BRIEF_SECONDS:
             self.most = min(self.most, n // 2)
 
@@ -172,11 +177,11 @@ class Brief:
         way to a thread and back takes longer than what is brief, and who comes meanwhile has to go there, too."""
         if n <= self.most and on.hold():
             try:
-                found, seconds = _timed(work, self.clock)
+                found, seconds = _timed(work, self.clock(n))
             finally:
                 on.let_go()
         else:
-            found, seconds = await worker.in_thread(_timed, work, self.clock)
+            found, seconds = await worker.in_thread(_timed, work, self.clock(n))
         self.judge(n, seconds)
         return found
 
