@@ -903,6 +903,45 @@ def test_predictions_that_wait_for_the_models_have_others_append_what_they_joine
     assert not one.awake
 
 
+def test_a_task_is_held_until_it_releases_or_ends_and_a_step_of_another_has_it_look_again(spec):
+    held, other = runner_of(spec), runner_of(spec)
+    host, lags = held.host, True
+
+    async def ignore(*_: object) -> None:
+        pass
+
+    async def stopped_within_a_turn() -> None:
+        goes_on = asyncio.Event()
+        held.punctuate, held._turns = goes_on.wait, asyncio.create_task(held._take(agent.turn))
+        await asyncio.sleep(0)
+        stopping = asyncio.create_task(held.stop())
+        await asyncio.sleep(0)
+        goes_on.set()
+        await stopping
+
+    for one in (held, other):
+        one.host, one.replica = host, types.SimpleNamespace(hurry=lambda: None, first=None, leave=ignore)
+    other.observer = types.SimpleNamespace(stepped=lambda *_: None)
+    held.outputs = held.reporter._outputs = types.SimpleNamespace(flush=ignore, stop=ignore, send_one=ignore)
+    host.inputs.learned, host.inputs.end_offset = lambda _: None, lambda _: 40
+    host.fetches.ask_at = lambda _: None
+    held.shared.behind._learning = types.SimpleNamespace(most_at_once=10, copies=1, lags=lambda *_: lags)
+    held.add(FEATURES, Fetched(batch(0, 10), epoch=2))
+    assert held.release().n == 0
+    assert (host.held, held.learner.learning.backlog) == ({held}, 40)
+    held.awake = other.awake = False
+    nothing = types.SimpleNamespace(drifts=[], ids=[], events=[])
+    asyncio.run(other.report(Step(nothing, [], [], [], 0.0)))
+    assert (held.awake, other.awake) == (True, False)
+    lags, held._releases.next = False, partial(held.merge.release, EVERYTHING)
+    assert held.release().n == 10
+    assert not host.held
+    lags = True
+    held.add(FEATURES, Fetched(batch(10, 10), epoch=2))
+    asyncio.run(stopped_within_a_turn())
+    assert (held.life, len(held.buffers["features"]), host.held) == (Life.CLOSED, 10, set())
+
+
 def test_what_is_appended_names_the_predictions_that_the_broker_may_not_have(spec):
     """Whoever comes next makes those that are missing at the places where they were made."""
     runner, orders = runner_of(spec), []

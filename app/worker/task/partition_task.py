@@ -626,7 +626,6 @@ class PartitionTask(Turns):
 
     async def stop(self) -> None:
         """Finish the step in hand, write a last checkpoint if the broker lets us, and end."""
-        self.host.held.discard(self)
         self.life = self.life if self.life is Life.LOST else Life.CLOSED
         turns = None if self._turns is asyncio.current_task() else self._turns
         try:
@@ -653,6 +652,7 @@ class PartitionTask(Turns):
             if turns is not None:
                 turns.cancel()
                 await asyncio.gather(turns, return_exceptions=True)
+            self.host.held.discard(self)  # what was left of a turn may have added it
             if self._asking is not None:
                 self._asking.stop()
             self._releases.stop()
