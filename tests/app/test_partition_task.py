@@ -770,7 +770,7 @@ def test_a_partition_that_may_not_step_takes_no_turn_before_the_replica_has_lear
     runner.checkpoints.dirty = waits_to == "join"
     before = time.monotonic()
     assert not asyncio.run(agent.turn(runner))
-    assert runner._next_due() > before
+    assert before < runner._next_due() <= time.monotonic() + 1.0
     runner.learned_more()
     assert runner.awake
 
@@ -951,8 +951,9 @@ def test_what_is_appended_names_the_predictions_that_the_broker_may_not_have(spe
         futures = [loop.create_future() for _ in range(4)]
 
         async def append() -> None:
-            runner.shared._joined = [types.SimpleNamespace(y=[1])]
+            runner.shared._joined, runner.shared._due = [types.SimpleNamespace(y=[1])], 0.0
             await runner.shared.append()
+            assert runner.shared.latest == float("inf")
 
         def of(*places):
             offsets, labels = np.array(places).T
