@@ -469,6 +469,38 @@ def stepping(spec, sent: UncommittedOutputs | None = None):
     return runner, step
 
 
+def test_tasks_that_encode_together_leave_out_what_was_sent_as_each_alone_does(spec):
+    tail = NOTHING_SENT._replace(rejected={"s.features": 2})
+
+    def tasks() -> list[PartitionTask]:
+        found = [runner_of(spec, sent) for sent in (NOTHING_SENT, tail)]
+        for one in found:
+            one.host.limits, one.outputs.build = dict.fromkeys(TOPICS, 10**6), lambda *columns: columns
+            one._brief.most = 512
+            values = [json.dumps({"id": f"{len(one._tail.rejected)}-{i}", "x": {"a": i}}).encode() for i in range(5)]
+            one.buffers["features"].add(RawBatch(list(range(5)), [1000] * 5, [b"k"] * 5, values))
+        found[1].sent_offset = 3
+        return found
+
+    def made(*tasks: PartitionTask) -> list[object]:
+        steps = dict[int, object]()
+
+        async def step(i: int, task: PartitionTask) -> None:
+            steps[i] = (await task.step(task.merge.release(EVERYTHING)))[1:4]
+
+        assert eagerly(*(step(*one) for one in enumerate(tasks))) == [None] * len(tasks)
+        return [steps[i] for i in range(len(tasks))]
+
+    together, answers = tasks(), []
+    encoding = together[0].host.encoding
+    answer, encoding.answer = encoding.answer, lambda asked: answers.append(answer(asked)) or answers[-1]
+    together[1].host = together[0].host
+    steps = made(*together)
+    assert [len(values) for values in answers] == [5, 5]
+    assert [len(values) for (_, values, _), _, _ in steps] == [5, 2]
+    assert steps == [made(one)[0] for one in tasks()]
+
+
 def test_the_seconds_of_a_step_are_without_those_of_other_partitions(spec, monkeypatch):
     runners = [runner_of(spec) for _ in range(3)]
     clock, found = types.SimpleNamespace(now=0.0), []
