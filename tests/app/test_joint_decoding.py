@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from riparian.app.partition.learner import PartitionLearner
@@ -15,6 +16,7 @@ from riparian.app.partition.records.partition_group import EVERYTHING, Partition
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.records import RawBatch
+from tests.topics.arrow_records import stream as written
 
 FORMS = 1, 1.0, "1"  # of a class: a partition writes it as it came there first
 STREAM: dict[str, Any] = {
@@ -36,12 +38,16 @@ STREAMS: dict[str, dict[str, Any]] = {
 }
 
 
+def usual(value: bytes | None) -> bool:
+    return value is not None and len(value) > len(b'{"id":1}')
+
+
 class Streams:
     """The same records to partitions of two workers: in one they decode together."""
 
     def __init__(self, spec: Spec, seed: int) -> None:
         self.rng, self.n, n = np.random.default_rng(seed), 0, spec.partitions
-        self.task = spec.task
+        self.task, self.codec = spec.task, spec.codec
         self.workers = [[PartitionLearner(spec, p) for p in range(n)] for _ in range(2)]
         self.merges = [[PartitionGroup(one.buffers()) for one in learners] for learners in self.workers]
         self.decoding, self.places = JointDecoding(), [dict.fromkeys((FEATURES, LABELS), 0) for _ in range(n)]
@@ -64,6 +70,8 @@ class Streams:
             return
         self.n += len(numbers) * (role == FEATURES)
         values = [self.record(role, n - (40 if role == LABELS else 0)) for n in numbers]
+        if getattr(self.codec, role) == "arrow":
+            values = [written(pa.RecordBatch.from_pylist([json.loads(one) for one in values if usual(one)]))]
         offsets = list(range(at[role], at[role] + len(values)))
         at[role] += len(values)
         for merges in self.merges:
