@@ -25,6 +25,7 @@ from riparian.models.restoring import restore
 
 N_VALUES = (0, 0, 4, 0, 2)  # of the features of all rows: numbers, and nominal ones of four and two values
 N_CLASSES = 3  # of a classification
+MOST_SINGLY = 1200  # operations that are programs of their own
 FASTER = 400  # rows of a program for learners that are no champions: they are slow
 
 State = Mapping[str, NDArray[Any]]
@@ -282,7 +283,7 @@ def check_any_pieces(learner: type[Learner], task: str, case: Case) -> None:
 
 
 def _check_pieces(learner: type[Learner], task: str, case: Case, delay: int) -> None:
-    n = FASTER if learner.entry.slow else 1500 if delay else 600  # of which each operation is a program
+    n = FASTER if learner.entry.slow else 1500
     x, y = rows(n, task)
     program = interleaved(y, delay)
     slab, shape = slab_of(task, x), (n, schema_of(task).n_outputs)
@@ -291,7 +292,7 @@ def _check_pieces(learner: type[Learner], task: str, case: Case, delay: int) -> 
     cuts = np.sort(np.random.default_rng(5).integers(0, len(program.op), 9))
     threads: dict[str, Any] = {"threads": 3} if "threads" in whole.parameters() else {}
     # Single operations where a label follows its prediction: kernels may keep what they computed for it.
-    for places in (cuts, np.arange(1, len(program.op)))[: 1 + (delay == 0)]:
+    for places in (cuts, np.arange(1, min(len(program.op), MOST_SINGLY)))[: 1 + (delay == 0)]:
         pieces, pieced = make(learner, task, case, **threads), np.zeros(shape)
         for a, b in pairwise([0, *places.tolist(), len(program.op)]):
             pieces.run(cut(program, a, b), slab, pieced)
