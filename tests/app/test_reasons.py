@@ -102,7 +102,8 @@ STREAMS: dict[str, dict[str, Any]] = {
     },
     "external": {"champion": {"model": "external", "as_champion": True}, "trust": ["code", "pickles"]},
     "promoted": {
-        **{"champion": "majority-class", "challengers": {"tree": TREE}, "control": True},
+        **{"champion": "majority-class", "control": True},
+        "challengers": {"tree": {"model": "hoeffding-adaptive-tree", "grace_period": 20, "delta": 0.3}},
         "promotion": {"mode": "automatic", "at_least": 250},
     },
 }
@@ -127,9 +128,9 @@ def test_the_same_reasons_however_a_stream_is_cut_and_restarted(which):
     assert which != "replaced" or champion.trial is not None
     explained = [one for one in whole if one["reasons"]]
     if which == "promoted":
-        assert champion.learner_name == "hoeffding-tree"
+        assert champion.learner_name == "hoeffding-adaptive-tree"
         assert not any(one["reasons"] for one in whole if one["model"] == "majority-class")
-        assert sum(one["model"] == "hoeffding-tree" for one in explained) > 100
+        assert sum(one["model"] == champion.learner_name for one in explained) > 100
     elif which == "anomaly":
         assert {one["id"] for one in explained} == {one["id"] for one in whole if one["alert"]}
         assert 10 < len(explained) < 100

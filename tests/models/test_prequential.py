@@ -324,4 +324,6 @@ def test_memory_is_bounded():
     evaluation = Prequential("classification", K, window=100)
     before = evaluation.n_bytes
     score_all(evaluation, y, out)
-    assert evaluation.n_bytes == before == sum(array.nbytes for array in evaluation.state())
+    assert (
+        evaluation.n_bytes == before == sum(array.nbytes for array in (*evaluation.state(), *evaluation.paid.state()))
+    )
