@@ -105,6 +105,8 @@ SETTINGS = {
         "counts 20 times",
         "a probability of 2 %",
         "is below 5 %",
+        "a payment of 98 is fraud from 2 % on",
+        "changes below 2 and above 100 times",
     ],
     "concepts/auto": ["Below 90 µs", "less than 0.5 % of the weight"],
     "concepts/how-it-works": ["beyond 64 MB a partition"],
