@@ -251,7 +251,7 @@ BY_HAND = {
     "auto": (4, f"{EVALUATE} (2); {KEPT} (2)"),
     "reasons": (1, KEPT),
     "recovery": (2, "a row for each campaign; the newest of each kind have files of their own"),
-    "scale": (7, KEPT),
+    "scale": (6, KEPT),
     "speed": (2, KEPT),
     "wire": (1, KEPT),
     "learners/ensembles": (7, KEPT),
