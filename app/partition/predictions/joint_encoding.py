@@ -19,12 +19,11 @@ FEW = 16  # predictions of an outcome, at most: a call for more costs less than 
 
 
 class PredictionEncoder(Protocol):
-    """What encodes the predictions of a partition."""
+    """What encodes the predictions of a partition. Where likenesses are equal, one encodes as the other; None: what was
+    predicted is not usual."""
 
     def encode(self, outcome: Outcome) -> Sequence[bytes]: ...
-    def encoding_likeness(
-        self, outcome: Outcome
-    ) -> Hashable | None: ...  # equal: one encodes as the other; None: it is unusual
+    def encoding_likeness(self, outcome: Outcome) -> Hashable | None: ...
 
 
 class Unencoded:
