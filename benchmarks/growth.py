@@ -23,7 +23,8 @@ from riparian.app.errors import TopicError
 from riparian.app.kafka.local_broker.broker import LocalBroker
 from riparian.app.kafka.topics.lag import lag
 from riparian.app.kafka.topics.partitioner import partitions_of
-from tests.broker.harness import Sent, Stream, instances, send
+from tests.broker.clients import Sent, send
+from tests.broker.harness import Stream, instances
 from tests.broker.test_growing import grow
 from tests.processes import until
 from tests.shared import PROPERTIES

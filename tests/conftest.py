@@ -103,8 +103,8 @@ def data_dir() -> Path:
 def broker() -> Iterator[str]:
     """A real Kafka on a free port, started once a run: its bootstrap address."""
     yield shared.broker()
-    harness = sys.modules.get("tests.broker.harness")
-    for kept in () if harness is None else harness.KEPT:
+    clients = sys.modules.get("tests.broker.clients")
+    for kept in () if clients is None else clients.KEPT:
         kept.end()
 
 

@@ -1,4 +1,4 @@
-"""What the tests on real Kafka share: a worker process, records in and out, and the in-memory oracle.
+"""What the tests on real Kafka share: worker processes, streams, and the in-memory oracle.
 
 The oracle folds the retained topics in the order that the predictions record, in this process, and must come to the
 same predictions and to the same state, to the bit, as the workers did.
@@ -13,30 +13,23 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
 import yaml
-from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
-from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaConnectionError, NotLeaderForPartitionError
-from aiokafka.protocol.produce import ProduceRequest
-from aiokafka.structs import ConsumerRecord, TopicPartition
+from aiokafka.structs import ConsumerRecord
 from click.testing import CliRunner, Result
 from prometheus_client.parser import text_string_to_metric_families
 
 from riparian.app.cli import cli, main
 from riparian.app.errors import StateError
-from riparian.app.kafka.admin import ensure_topics, partition_counts
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker.ports import free_port
-from riparian.app.kafka.reading import counts
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder, RecordQueue
 from riparian.app.state import checkpoint
@@ -45,26 +38,12 @@ from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import Spec, load
 from riparian.topics.names import CONTROL, INPUTS, LEARNED, changelog_topic, place_field
 from riparian.topics.records import DriftRecord, RawBatch, place_type
-from tests import forkserver, shared
+from tests import forkserver
+from tests.broker.clients import Reader, Sent, create_topics, has_loop, read, send, wait_on
 from tests.processes import PATIENCE, until
 
 ROOT = Path(__file__).resolve().parents[2]
-T = TypeVar("T")
 SESSION = 3.0  # seconds for which a worker that was killed blocks its partitions (`tests.shared.PROPERTIES`)
-
-
-def wait_on(coroutine: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run`; in a thread of its own where this one has a loop already, as beside the browser's driver."""
-    if not _has_loop():
-        return asyncio.run(coroutine)
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, coroutine).result()
-
-
-def _has_loop() -> bool:
-    with suppress(RuntimeError):
-        return bool(asyncio.get_running_loop())
-    return False
 
 
 class Worker:
@@ -152,7 +131,7 @@ def riparian(*arguments: object, code: int = 0, cwd: Path = ROOT) -> str:
 
 def here(*arguments: object, code: int = 0) -> str:
     """The same in this process, a fraction of the time; where this is no place for it, in one of its own."""
-    if threading.current_thread() is not threading.main_thread() or _has_loop():
+    if threading.current_thread() is not threading.main_thread() or has_loop():
         return riparian(*arguments, code=code)
     given, out, err, ended = sys.argv, io.StringIO(), io.StringIO(), 0
     sys.argv = ["riparian", *map(str, arguments)]
@@ -199,14 +178,6 @@ def stream_file(folder: Path, name: str, **fields: Any) -> tuple[Path, Spec]:
     return path, load(path)
 
 
-class Sent(NamedTuple):
-    """A record to send. time : Kafka timestamp in ms."""
-
-    value: bytes | None
-    time: int
-    key: bytes | None = None
-
-
 Rows = tuple[list[Sent], list[Sent]]  # features and labels
 
 
@@ -224,228 +195,6 @@ def instances(n: int, start: int = 0, *, seed: int = 0, delay: int = 5) -> Rows:
         label = json.dumps({"id": id_, "y": "yes" if y else "no"}).encode()
         labels.append(Sent(label, now + i + delay, id_.encode()))
     return features, labels
-
-
-class Kept:
-    """A client of the run's broker that a process keeps: to start one takes longer, here and in the broker, than to use
-    it. Others are for one use: those of other brokers, and where the one that is kept is in use."""
-
-    _loop: asyncio.AbstractEventLoop | None = None
-
-    def __init__(self) -> None:
-        self._lock, self._client = threading.Lock(), list[Any]()
-
-    def use(self, broker: str, work: Callable[[Any], Coroutine[Any, Any, T]], make: Callable[[], Any]) -> T:
-        """Await `work(client)`, of a client as `make` makes it."""
-        if broker != shared.address() or not self._lock.acquire(blocking=False):
-            return wait_on(self.once(work, make))
-        try:
-            if Kept._loop is None:
-                Kept._loop = asyncio.new_event_loop()
-                threading.Thread(target=Kept._loop.run_forever, daemon=True).start()
-            return asyncio.run_coroutine_threadsafe(self._again(work, make), Kept._loop).result()
-        finally:
-            self._lock.release()
-
-    @staticmethod
-    async def once(work: Callable[[Any], Awaitable[T]], make: Callable[[], Any]) -> T:
-        client = make()
-        await _start(client)
-        try:
-            return await work(client)
-        finally:
-            await _stop(client)
-
-    async def _again(self, work: Callable[[Any], Awaitable[T]], make: Callable[[], Any]) -> T:
-        client = self._client.pop() if self._client else make()
-        if not hasattr(client, "kept"):
-            await _start(client)
-            client.kept = True
-        try:
-            found = await work(client)
-        except BaseException:
-            await _stop(client)
-            raise
-        self._client.append(client)
-        return found
-
-    def end(self) -> None:
-        while self._client and self._loop is not None:
-            asyncio.run_coroutine_threadsafe(_stop(self._client.pop()), self._loop).result()
-
-
-KEPT = CONSUMER, PRODUCER, ADMIN = Kept(), Kept(), Kept()
-
-
-async def _stop(client: Any) -> None:
-    await (client.close if isinstance(client, AIOKafkaAdminClient) else client.stop)()
-
-
-async def _start(client: Any) -> None:
-    for left in range(100, -1, -1):  # a broker that a test stops comes back
-        try:
-            return await client.start()
-        except KafkaConnectionError:
-            if not left:
-                raise
-            await asyncio.sleep(0.2)
-
-
-async def _send(producer: Any, topic: str, partition: int, records: list[Sent], pause: float, chunk: int) -> None:
-    for _ in range(100):
-        if partition in await producer.partitions_for(topic):
-            break
-        await producer.client.force_metadata_update()  # it has grown
-    for at in range(0, len(records), chunk):
-        for r in records[at : at + chunk]:
-            last = await producer.send(topic, r.value, key=r.key, partition=partition, timestamp_ms=r.time)
-        await last
-        await asyncio.sleep(pause)
-
-
-def send(
-    broker: str,
-    topic: str,
-    records: Sequence[Sent],
-    *,
-    partition: int = 0,
-    pause: float = 0.0,
-    chunk: int = 1000,
-    compression: str | None = None,
-) -> None:
-    """Append records to one partition, in order; with a pause (seconds) after every chunk. compression : of batches."""
-
-    def make() -> AIOKafkaProducer:
-        return AIOKafkaProducer(
-            bootstrap_servers=broker, enable_idempotence=True, max_request_size=8_000_000, compression_type=compression
-        )
-
-    def work(producer: Any) -> Coroutine[Any, Any, None]:
-        return _send(producer, topic, partition, list(records), pause, chunk)
-
-    if records and compression is None:
-        PRODUCER.use(broker, work, make)
-    elif records:
-        wait_on(Kept.once(work, make))
-
-
-def create_topics(spec: Spec, broker: str) -> None:
-    wait_on(ensure_topics(spec, Connection(broker)))
-
-
-def administer(broker: str, action: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
-    """Await `action(admin client)`."""
-
-    async def work(client: AIOKafkaAdminClient) -> Any:
-        return await action(client)
-
-    return ADMIN.use(broker, work, lambda: Connection(broker).admin())  # makes no topic by asking for it
-
-
-def make_topics(broker: str, topics: Mapping[str, int], **settings: str) -> None:
-    """Topics of so many partitions each. settings : of all of them, with _ for the dots of their names."""
-    configured = {name.replace("_", "."): value for name, value in settings.items()}
-
-    async def make(client: AIOKafkaAdminClient) -> None:
-        await client.create_topics([NewTopic(name, n, 1, topic_configs=configured) for name, n in topics.items()])
-        while (await partition_counts(client, topics)).keys() < set(topics):  # known a moment after they are made
-            await asyncio.sleep(0.02)
-
-    administer(broker, make)
-
-
-def delete_before(broker: str, topic: str, offset: int, partition: int = 0) -> None:
-    """Delete the records below an offset; -1: all."""
-    where = {TopicPartition(topic, partition): RecordsToDelete(offset)}
-    administer(broker, lambda client: client.delete_records(where))
-
-
-def append(broker: str, topic: str, key: bytes | None, value: bytes | None) -> None:
-    """Append a record to partition 0, as nobody should."""
-
-    async def run() -> None:
-        async with AIOKafkaProducer(bootstrap_servers=broker, max_request_size=2_000_000) as producer:
-            await producer.send_and_wait(topic, value, key=key, partition=0)
-
-    wait_on(run())
-
-
-def produce(broker: str, topic: str, data: bytes, partition: int = 0) -> None:
-    """Append a record batch as it is (`tests.batches`), by a plain Produce request."""
-
-    async def run() -> None:
-        client = AIOKafkaClient(bootstrap_servers=broker)
-        try:
-            await client.bootstrap()
-            await client.add_topic(topic)
-            error = NotLeaderForPartitionError.errno  # as right after the topic was created
-            while error == NotLeaderForPartitionError.errno:
-                while (node := client.cluster.leader_for_partition(TopicPartition(topic, partition))) in (None, -1):
-                    await client.force_metadata_update()
-                answer = await client.send(node, ProduceRequest(None, 1, 5000, [(topic, [(partition, data)])]))
-                error = answer.topics[0][1][0][1]
-            assert error == 0, answer
-        finally:
-            await client.close()
-
-    wait_on(run())
-
-
-class Reader:
-    """Reads a partition from its beginning on, as records come. consumer : one that runs, and goes on."""
-
-    def __init__(self, broker: str, topic: str, partition: int = 0, consumer: Any = None) -> None:
-        self._broker, self._tp = broker, TopicPartition(topic, partition)
-        self._given, self._reads = consumer, False
-
-    async def __aenter__(self) -> "Reader":
-        self._consumer = self._given or Connection(self._broker).consumer(auto_offset_reset="earliest")
-        if self._given is None:
-            await self._consumer.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._given is None:
-            await self._consumer.stop()
-        elif self._reads:
-            self._consumer.pause(self._tp)
-
-    async def is_there(self) -> bool:
-        """Whether there is such a topic; from then on it can be read."""
-        if not self._reads:
-            if not await counts(self._consumer, [self._tp.topic]):  # of a run's thousands, this one
-                return False
-            self._consumer.assign([self._tp])
-            self._reads = True
-        return True
-
-    async def more(self, seconds: float) -> list[ConsumerRecord]:
-        """What has come, as soon as anything has."""
-        return (await self._consumer.getmany(self._tp, timeout_ms=int(1000 * seconds))).get(self._tp, [])
-
-    async def to_the_end(self) -> list[ConsumerRecord]:
-        """All that is there."""
-        found: list[ConsumerRecord] = []
-        if await self.is_there():
-            end = (await self._consumer.end_offsets([self._tp]))[self._tp]
-            while await self._consumer.position(self._tp) < end:
-                found += await self.more(0.5)
-        return found
-
-
-async def _read(broker: str, topic: str, partition: int, consumer: Any) -> list[ConsumerRecord]:
-    async with Reader(broker, topic, partition, consumer) as reader:
-        return await reader.to_the_end()
-
-
-def read(broker: str, topic: str, partition: int = 0) -> list[ConsumerRecord]:
-    """All records of a partition as it stands now."""
-
-    def make() -> Any:
-        # Between two reads nothing is asked for; what is asked for at the end of one holds up the next.
-        return Connection(broker).consumer(auto_offset_reset="earliest", fetch_max_wait_ms=1)
-
-    return CONSUMER.use(broker, lambda consumer: _read(broker, topic, partition, consumer), make)
 
 
 async def _follow(
@@ -553,10 +302,6 @@ def wait_for_state(
     return held[0]
 
 
-def _raw(records: Sequence[ConsumerRecord]) -> RawBatch:
-    return RawBatch.of(records)
-
-
 def _known(prediction: dict[str, Any]) -> dict[str, Any]:
     """A class may be listed with probability 0 or not at all, depending on what else was in the batch."""
     p = {name: value for name, value in (prediction.get("p") or {}).items() if value}
@@ -588,14 +333,16 @@ def check_against_oracle(
     script = RecordedOrder.of(list(oracle.rules), places)
     merge = PartitionGroup({role: RecordQueue() for role in INPUTS} | oracle.buffers(), script, limit=777)
     merge.buffers["features"].add(
-        _raw(features if features is not None else read(broker, spec.topics.features, partition))
+        RawBatch.of(features if features is not None else read(broker, spec.topics.features, partition))
     )
     if spec.topics.labels is not None:
-        merge.buffers["labels"].add(_raw(labels if labels is not None else read(broker, spec.topics.labels, partition)))
+        merge.buffers["labels"].add(
+            RawBatch.of(labels if labels is not None else read(broker, spec.topics.labels, partition))
+        )
     if CONTROL in oracle.rules:
-        merge.buffers[CONTROL].add(_raw(read(broker, spec.input_topics[CONTROL], partition)))
+        merge.buffers[CONTROL].add(RawBatch.of(read(broker, spec.input_topics[CONTROL], partition)))
     if spec.topics.learned is not None:
-        merge.buffers[LEARNED].add(_raw(read(broker, spec.topics.learned)), learner.places[LEARNED])
+        merge.buffers[LEARNED].add(RawBatch.of(read(broker, spec.topics.learned)), learner.places[LEARNED])
     made: list[dict[str, Any]] = []
     found: list[DriftRecord] = []
     while merge.n_waiting:

@@ -19,18 +19,8 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.lag import lag
 from riparian.app.state.transfer import versions
 from riparian.app.stream_file.spec import Spec
-from tests.broker.harness import (
-    PATIENCE,
-    Sent,
-    Worker,
-    administer,
-    create_topics,
-    instances,
-    send,
-    stored,
-    stream_file,
-    wait_for_state,
-)
+from tests.broker.clients import Sent, administer, create_topics, send
+from tests.broker.harness import PATIENCE, Worker, instances, stored, stream_file, wait_for_state
 from tests.broker.secured import LIMITED, Secured
 from tests.broker.test_ui import Ui
 from tests.processes import until

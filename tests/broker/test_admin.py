@@ -26,7 +26,8 @@ from riparian.app.state.changelog import ensure_changelog
 from riparian.app.stream_file.spec import load
 from riparian.topics import names
 from riparian.topics.names import CHECKPOINT, INPUTS, OUTPUTS, TIMESTAMP_AFTER, Topics, changelog_topic, group_id
-from tests.broker.harness import administer, here, invoke, make_topics, stream_file
+from tests.broker.clients import administer, make_topics
+from tests.broker.harness import here, invoke, stream_file
 
 pytestmark = pytest.mark.broker
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.broker.harness import Sent, Stream, delete_before, instances, send
+from tests.broker.clients import Sent, delete_before, send
+from tests.broker.harness import Stream, instances
 
 pytestmark = pytest.mark.broker
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.broker.harness import Sent, instances, send
+from tests.broker.clients import Sent, send
+from tests.broker.harness import instances
 
 pytestmark = pytest.mark.broker
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from riparian.app.partition.learner import PartitionLearner
-from tests.broker.harness import Sent
+from tests.broker.clients import Sent
 
 pytestmark = pytest.mark.broker
 

@@ -12,7 +12,8 @@ from riparian.app.dataset.files.data import DataFile
 from riparian.app.evaluation.evaluate import evaluate, spec_for
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.worker.exposition import metric_names as names
-from tests.broker.harness import Page, Sent, Worker, instances, send
+from tests.broker.clients import Sent, send
+from tests.broker.harness import Page, Worker, instances
 from tests.processes import fitters, gone, until
 
 pytestmark = pytest.mark.broker

@@ -18,7 +18,8 @@ import pytest
 from riparian.app.errors import BrokerError
 from riparian.app.kafka.local_broker import broker as local
 from riparian.app.kafka.local_broker import java, ports
-from tests.broker.harness import PATIENCE, administer, make_topics
+from tests.broker.clients import administer, make_topics
+from tests.broker.harness import PATIENCE
 from tests.conftest import leftovers
 from tests.processes import until
 

@@ -3,7 +3,8 @@
 import pytest
 
 from riparian.app.errors import StateError
-from tests.broker.harness import instances, send
+from tests.broker.clients import send
+from tests.broker.harness import instances
 
 pytestmark = pytest.mark.broker
 

@@ -8,7 +8,8 @@ from aiokafka.structs import TopicPartition
 
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.sending import COMPRESSION, Outputs, fenced_producer
-from tests.broker.harness import create_topics, read, stream_file
+from tests.broker.clients import create_topics, read
+from tests.broker.harness import stream_file
 
 pytestmark = pytest.mark.broker
 

@@ -15,7 +15,8 @@ from riparian.app.partition.lineup.model_commands import KNOWN
 from riparian.app.state.transfer import versions
 from riparian.topics import commands
 from riparian.topics.names import HEADER_REASON, HEADER_TOPIC
-from tests.broker.harness import PATIENCE, Sent, instances, send, stored
+from tests.broker.clients import Sent, send
+from tests.broker.harness import PATIENCE, instances, stored
 from tests.processes import until
 
 pytestmark = pytest.mark.broker

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.broker.clients import send
 from tests.broker.crashing import EXIT_CODE, POINTS
-from tests.broker.harness import PATIENCE, Stream, Worker, send
+from tests.broker.harness import PATIENCE, Stream, Worker
 from tests.chaos.checks import check_partition
 from tests.chaos.load import FEATURES, LABELS, Generator
 from tests.processes import until

@@ -10,7 +10,8 @@ from riparian.app import retries
 from riparian.app.errors import BrokerError
 from riparian.app.retries import CUT_OFF, NO_VALUE, OTHER_TOPIC, RETRIED, STILL, LetterFilter
 from riparian.topics import names
-from tests.broker.harness import Sent, instances, send
+from tests.broker.clients import Sent, send
+from tests.broker.harness import instances
 
 pytestmark = pytest.mark.broker
 

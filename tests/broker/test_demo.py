@@ -15,7 +15,8 @@ from typing import NamedTuple
 import pytest
 
 from riparian.app.kafka.local_broker.ports import free_port
-from tests.broker.harness import PATIENCE, ROOT, administer, riparian
+from tests.broker.clients import administer
+from tests.broker.harness import PATIENCE, ROOT, riparian
 from tests.conftest import leftovers
 from tests.processes import until
 

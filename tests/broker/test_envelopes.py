@@ -11,7 +11,7 @@ from benchmarks.written import rows_of_arrays
 from riparian.app.kafka.topics.keys import sample
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.replay import publish
-from tests.broker.harness import Sent, send
+from tests.broker.clients import Sent, send
 
 pytestmark = pytest.mark.broker
 

@@ -11,7 +11,8 @@ from riparian.app.errors import StateError
 from riparian.app.page.predictions import explained
 from riparian.models.contract import PREDICT, Program
 from riparian.models.predictions.decision import Threshold
-from tests.broker.harness import instances, send
+from tests.broker.clients import send
+from tests.broker.harness import instances
 
 pytestmark = pytest.mark.broker
 N = 3000

@@ -12,7 +12,8 @@ from aiokafka.structs import TopicPartition
 from riparian.app.kafka.sending import Outputs, fenced_producer
 from riparian.app.state.changelog import ensure_changelog
 from riparian.topics.names import changelog_topic
-from tests.broker.harness import Stream, administer, instances, read
+from tests.broker.clients import administer, read
+from tests.broker.harness import Stream, instances
 from tests.processes import until
 
 pytestmark = pytest.mark.broker

@@ -8,7 +8,8 @@ from aiokafka import AIOKafkaProducer
 
 from riparian.app.kafka.wire_format.unpacking import PIECE_BYTES
 from riparian.app.worker.faust_client.backpressure import POLL_PIECES
-from tests.broker.harness import Page, Sent, instances, send
+from tests.broker.clients import Sent, send
+from tests.broker.harness import Page, instances
 from tests.processes import until
 
 pytestmark = pytest.mark.broker

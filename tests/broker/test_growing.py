@@ -14,8 +14,9 @@ from riparian.app.kafka.sending import close, fenced_producer
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.state import growing
 from riparian.topics.names import changelog_topic
+from tests.broker.clients import Sent, administer, make_topics, send, wait_on
 from tests.broker.crashing import STOP
-from tests.broker.harness import Sent, Stream, administer, instances, make_topics, send, state_log, wait_on
+from tests.broker.harness import Stream, instances, state_log
 from tests.broker.test_ui import Ui
 from tests.processes import PATIENCE, until
 

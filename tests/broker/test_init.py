@@ -9,7 +9,8 @@ import pytest
 
 from riparian.app.stream_file.spec import load
 from riparian.topics.records import RawBatch
-from tests.broker.harness import Sent, Stream, here, instances, send
+from tests.broker.clients import Sent, send
+from tests.broker.harness import Stream, here, instances
 from tests.processes import until
 
 pytestmark = pytest.mark.broker

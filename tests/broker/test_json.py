@@ -9,7 +9,8 @@ import pytest
 
 from riparian.app.cli import cli
 from tests.app.test_mistakes import commands
-from tests.broker.harness import Sent, instances, invoke
+from tests.broker.clients import Sent
+from tests.broker.harness import instances, invoke
 from tests.broker.test_ui import Ui
 
 pytestmark = pytest.mark.broker

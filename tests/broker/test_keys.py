@@ -9,7 +9,8 @@ import pytest
 
 from riparian.app.kafka.topics.keys import Ids, Keys
 from riparian.app.kafka.topics.partitioner import partitions_of
-from tests.broker.harness import Page, Sent, Stream, instances, invoke, send
+from tests.broker.clients import Sent, send
+from tests.broker.harness import Page, Stream, instances, invoke
 
 pytestmark = pytest.mark.broker
 P = 4

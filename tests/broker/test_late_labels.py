@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.broker.harness import Sent
+from tests.broker.clients import Sent
 
 pytestmark = pytest.mark.broker
 

@@ -10,7 +10,8 @@ from aiokafka.structs import TopicPartition
 
 from riparian.app.kafka.topics.lag import lag
 from riparian.app.worker.exposition import metric_names as names
-from tests.broker.harness import Page, administer, instances, make_topics, send, wait_for_records, wait_on
+from tests.broker.clients import administer, make_topics, send, wait_on
+from tests.broker.harness import Page, instances, wait_for_records
 from tests.broker.test_admin import commit
 from tests.processes import until
 

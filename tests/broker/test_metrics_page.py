@@ -14,7 +14,8 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.state import changelog, loading
 from riparian.app.worker.exposition import metric_names as names
 from riparian.topics.names import changelog_topic
-from tests.broker.harness import Page, Sent, Worker, instances, send
+from tests.broker.clients import Sent, send
+from tests.broker.harness import Page, Worker, instances
 from tests.processes import until
 
 pytestmark = pytest.mark.broker

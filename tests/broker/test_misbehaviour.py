@@ -16,16 +16,8 @@ from riparian.app.state import checkpoint
 from riparian.app.state.changelog import ensure_changelog
 from riparian.topics.names import changelog_topic
 from tests import batches
-from tests.broker.harness import (
-    PATIENCE,
-    administer,
-    append,
-    delete_before,
-    instances,
-    produce,
-    read,
-    state_log,
-)
+from tests.broker.clients import administer, append, delete_before, produce, read
+from tests.broker.harness import PATIENCE, instances, state_log
 from tests.processes import until
 
 pytestmark = pytest.mark.broker

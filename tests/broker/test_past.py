@@ -16,7 +16,8 @@ from riparian.app.page.predictions import explained
 from riparian.app.partition.keys.past import hashes_of, secret
 from riparian.app.state.checkpoint import decode
 from riparian.topics.names import source_of
-from tests.broker.harness import Sent, Stream, make_topics, send, state_log
+from tests.broker.clients import Sent, make_topics, send
+from tests.broker.harness import Stream, state_log
 from tests.processes import until
 
 pytestmark = pytest.mark.broker

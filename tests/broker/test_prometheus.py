@@ -17,7 +17,8 @@ from riparian.app.kafka.local_broker.ports import free_port
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.exposition import metric_names as names
-from tests.broker.harness import PATIENCE, ROOT, Sent, Worker, create_topics, here, send, stream_file
+from tests.broker.clients import Sent, create_topics, send
+from tests.broker.harness import PATIENCE, ROOT, Worker, here, stream_file
 from tests.broker.prometheus import AVAILABLE, Prometheus
 
 pytestmark = [

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from aiokafka.admin import NewTopic
 
-from tests.broker.harness import Stream, administer, instances
+from tests.broker.clients import administer
+from tests.broker.harness import Stream, instances
 from tests.chaos.brokers import Brokers
 from tests.chaos.proxy import Network, Proxy
 

@@ -30,17 +30,8 @@ from riparian.topics.formats.protobuf.types import MessageTypes, class_of, head_
 from riparian.topics.names import HEADER_OFFSET, HEADER_REASON, HEADER_SOURCE, HEADER_TOPIC
 from riparian.topics.records import RawBatch
 from riparian.topics.schemas import PROTOBUF, RegisteredSchema
-from tests.broker.harness import (
-    PATIENCE,
-    Sent,
-    Stream,
-    instances,
-    make_topics,
-    riparian,
-    send,
-    stored,
-    stream_file,
-)
+from tests.broker.clients import Sent, make_topics, send
+from tests.broker.harness import PATIENCE, Stream, instances, riparian, stored, stream_file
 from tests.broker.secured import certificate, certificates
 from tests.processes import until as until_true
 

@@ -25,8 +25,9 @@ from riparian.app.worker.repartition import claims
 from riparian.app.worker.repartition.copied import CopiedLogs
 from riparian.topics.names import HEADER_SOURCE, source_of
 from riparian.topics.records import Rows
+from tests.broker.clients import Sent, delete_before, make_topics, read
 from tests.broker.crashing import FREEZE
-from tests.broker.harness import Page, Sent, Stream, Worker, delete_before, instances, make_topics, read
+from tests.broker.harness import Page, Stream, Worker, instances
 from tests.processes import until
 
 pytestmark = pytest.mark.broker

@@ -14,7 +14,8 @@ from aiokafka.errors import KafkaError
 from riparian.app.errors import AccessError
 from riparian.app.kafka.connection import Connection
 from tests.broker import secured
-from tests.broker.harness import PATIENCE, Page, Stream, instances, make_topics, riparian
+from tests.broker.clients import make_topics
+from tests.broker.harness import PATIENCE, Page, Stream, instances, riparian
 from tests.broker.secured import PASSWORD, certificate
 
 pytestmark = pytest.mark.broker

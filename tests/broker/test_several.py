@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.broker.harness import PATIENCE, Page, Stream, instances, send
+from tests.broker.clients import send
+from tests.broker.harness import PATIENCE, Page, Stream, instances
 
 pytestmark = pytest.mark.broker
 

@@ -29,19 +29,9 @@ from riparian.topics.records import RawBatch
 from riparian.topics.training_log import LearnedRecord, write
 from riparian.topics.training_log import read as read_record
 from tests.app.shared_world import lacked
+from tests.broker.clients import append, delete_before, send
 from tests.broker.crashing import EXIT_CODE, SHARING
-from tests.broker.harness import (
-    PATIENCE,
-    Rows,
-    Stream,
-    Worker,
-    append,
-    delete_before,
-    follow,
-    instances,
-    send,
-    state_log,
-)
+from tests.broker.harness import PATIENCE, Rows, Stream, Worker, follow, instances, state_log
 from tests.broker.test_misbehaviour import delete_topic
 from tests.chaos.checks import check_replicas
 from tests.processes import until

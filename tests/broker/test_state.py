@@ -10,7 +10,9 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.state import changelog, checkpoint, portable
 from riparian.topics.names import INPUTS, changelog_topic
-from tests.broker.harness import Stream, _raw, append, instances, read, state_log
+from riparian.topics.records import RawBatch
+from tests.broker.clients import append, read
+from tests.broker.harness import Stream, instances, state_log
 
 pytestmark = pytest.mark.broker
 
@@ -20,8 +22,8 @@ def fold(s, sent, n_features, n_labels):
     learner = PartitionLearner(s.spec)
     order = [(p["offset"], p["label_offset"]) for p in sent]
     merge = PartitionGroup(script=RecordedOrder.of(INPUTS, order))
-    merge.buffers["features"].add(_raw(s.read("features")[:n_features]))
-    merge.buffers["labels"].add(_raw(s.read("labels")[:n_labels]))
+    merge.buffers["features"].add(RawBatch.of(s.read("features")[:n_features]))
+    merge.buffers["labels"].add(RawBatch.of(s.read("labels")[:n_labels]))
     while merge.n_waiting:
         learner.step(merge.release(EVERYTHING))
     return learner

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.broker.harness import instances, make_topics
+from tests.broker.clients import make_topics
+from tests.broker.harness import instances
 
 pytestmark = pytest.mark.broker
 

@@ -6,7 +6,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from riparian.app.kafka.topics.lag import lag
-from tests.broker.harness import Sent, instances, send
+from tests.broker.clients import Sent, send
+from tests.broker.harness import instances
 from tests.processes import until
 
 pytestmark = pytest.mark.broker

@@ -19,15 +19,8 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.topics import commands
 from riparian.topics.records import RawBatch
 from tests import forkserver
-from tests.broker.harness import (
-    PATIENCE,
-    Sent,
-    drifts,
-    instances,
-    riparian,
-    stream_file,
-    wait_on,
-)
+from tests.broker.clients import Sent, wait_on
+from tests.broker.harness import PATIENCE, drifts, instances, riparian, stream_file
 from tests.broker.secured import certificates
 from tests.browser import Look, browser, chromium
 from tests.processes import until

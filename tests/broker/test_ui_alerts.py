@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from tests.broker.harness import Sent, Stream
+from tests.broker.clients import Sent
+from tests.broker.harness import Stream
 from tests.broker.test_ui import HOSTILE, Ui
 from tests.browser import Look, browser, chromium
 from tests.processes import until

@@ -9,7 +9,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from riparian.app.kafka.topics.lag import lag
-from tests.broker.harness import PATIENCE, Sent, instances, send
+from tests.broker.clients import Sent, send
+from tests.broker.harness import PATIENCE, instances
 from tests.processes import until
 
 pytestmark = pytest.mark.broker

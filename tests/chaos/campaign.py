@@ -26,7 +26,8 @@ from riparian.app.kafka.local_broker.java import kafka_version
 from riparian.app.kafka.topics.lag import lag
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import INPUTS
-from tests.broker.harness import ROOT, create_topics, stream_file
+from tests.broker.clients import create_topics
+from tests.broker.harness import ROOT, stream_file
 from tests.chaos import rekeyed, steered
 from tests.chaos.brokers import VERSIONS
 from tests.chaos.checks import Verdict, check_partition, check_replicas

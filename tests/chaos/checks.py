@@ -20,7 +20,8 @@ from riparian.app.stream_file.spec import Spec
 from riparian.topics import training_log
 from riparian.topics.names import HEADER_OFFSET, HEADER_TOPIC, LEARNED
 from riparian.topics.records import RawBatch
-from tests.broker.harness import check_against_oracle, predictions, read, stored
+from tests.broker.clients import read
+from tests.broker.harness import check_against_oracle, predictions, stored
 from tests.chaos import steered
 from tests.chaos.load import FEATURES, LABELS, Generator
 from tests.chaos.rekeyed import Copies

@@ -10,7 +10,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.state.changelog import n_partitions
 from riparian.app.stream_file.spec import Spec
-from tests.broker.harness import Sent, wait_on
+from tests.broker.clients import Sent, wait_on
 from tests.chaos.load import FEATURES, LABELS, POISON
 from tests.chaos.rekeyed import Copies
 

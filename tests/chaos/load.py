@@ -16,7 +16,7 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 
 from riparian.app.stream_file.spec import Spec
-from tests.broker.harness import Sent
+from tests.broker.clients import Sent
 
 TICK_SECONDS = 0.05
 BACKLOG_RATE = 1000.0  # instances/s, by their time stamps

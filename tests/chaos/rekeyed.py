@@ -19,7 +19,7 @@ from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import read_to_end
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import source_of
-from tests.broker.harness import Sent
+from tests.broker.clients import Sent
 from tests.chaos.load import FEATURES, LABELS, POISON
 
 N_SOURCES = {FEATURES: 6, LABELS: 4}

@@ -22,7 +22,8 @@ from riparian.app.stream_file.spec import Spec
 from riparian.topics import commands, training_log
 from riparian.topics.commands import APPLIED, PROPOSED, REFUSED, Command, EventRecord
 from riparian.topics.names import CHAMPION
-from tests.broker.harness import predictions, read
+from tests.broker.clients import read
+from tests.broker.harness import predictions
 
 PAUSE_SECONDS = (0.0, 1.2)  # between two commands
 TWICE, NO_COMMAND = 0.1, 0.05  # shares of the records
