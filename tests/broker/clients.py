@@ -16,7 +16,7 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 
 from riparian.app.kafka.admin import ensure_topics, partition_counts
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import counts
+from riparian.app.kafka.reading import COMMITTED, counts
 from riparian.app.stream_file.spec import Spec
 from tests import shared
 
@@ -210,6 +210,11 @@ def produce(broker: str, topic: str, data: bytes, partition: int = 0) -> None:
     wait_on(run())
 
 
+def _consumer(broker: str, **settings: Any) -> Any:
+    """One that reads, as workers do, what is no part of a transaction that was aborted."""
+    return Connection(broker).consumer(auto_offset_reset="earliest", isolation_level=COMMITTED, **settings)
+
+
 class Reader:
     """Reads a partition from its beginning on, as records come. consumer : one that runs, and goes on."""
 
@@ -218,7 +223,7 @@ class Reader:
         self._given, self._reads = consumer, False
 
     async def __aenter__(self) -> "Reader":
-        self._consumer = self._given or Connection(self._broker).consumer(auto_offset_reset="earliest")
+        self._consumer = self._given or _consumer(self._broker)
         if self._given is None:
             await self._consumer.start()
         return self
@@ -262,6 +267,6 @@ def read(broker: str, topic: str, partition: int = 0) -> list[ConsumerRecord]:
 
     def make() -> Any:
         # Between two reads nothing is asked for; what is asked for at the end of one holds up the next.
-        return Connection(broker).consumer(auto_offset_reset="earliest", fetch_max_wait_ms=1)
+        return _consumer(broker, fetch_max_wait_ms=1)
 
     return CONSUMER.use(broker, lambda consumer: _read(broker, topic, partition, consumer), make)
