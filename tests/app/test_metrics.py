@@ -32,7 +32,7 @@ from riparian.app.worker.shared.model_lag import ModelLag
 from riparian.models.evaluation.prequential import Prequential
 from riparian.models.opinion_pool.opinion_pool import OpinionPool
 from riparian.topics import reports
-from riparian.topics.names import FEATURES, INPUTS, LABELS
+from riparian.topics.names import AS_IT_COMES, CONTROL, FEATURES, INPUTS, LABELS
 from riparian.topics.records import Place, RawBatch, SegmentFigures
 
 STREAM = """
@@ -409,6 +409,21 @@ def test_lag_is_what_was_not_applied_and_lost_what_never_can_be() -> None:
     assert scrape.value(names.BUFFERED, topic="taps.features") == 2
     ends.clear()  # the assignment has gone: nothing is known
     assert not Scrape(metrics).values(names.LAG)
+
+
+def test_a_command_that_waits_for_an_instance_is_no_lag() -> None:
+    """Sent to a silent stream, it may wait for hours, and the worker can do nothing about it."""
+    spec = stream(control="true")
+    tp = TP("taps.control", 0)
+    runner, queue = PartitionTask(spec, ends={tp: 2}), RecordQueue(rule=AS_IT_COMES)
+    runner.tps[CONTROL], runner.buffers[CONTROL] = tp, queue
+    metrics = Metrics(spec)
+    metrics.stepped(runner, outcome(), 0.0)
+    queue.add(RawBatch([0], [0], [None], [b""]))
+    assert Scrape(metrics).value(names.LAG, topic=tp.topic) == 2  # fetched, and for the next round
+    queue.take(1)
+    assert runner.learner.offsets[CONTROL] == 0
+    assert Scrape(metrics).value(names.LAG, topic=tp.topic) == 1  # and one that was not fetched
 
 
 def test_the_age_of_a_checkpoint_is_that_of_the_work_it_lacks() -> None:

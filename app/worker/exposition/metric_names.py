@@ -187,7 +187,9 @@ METRICS: dict[str, Metric] = {
     LATENCY: Metric(
         HISTOGRAM, "From the features' Kafka timestamp to the prediction with the producer.", (), LATENCY_SECONDS
     ),
-    LAG: Metric(GAUGE, "Records of an input topic that were not applied yet.", ("topic",)),
+    LAG: Metric(
+        GAUGE, "Records of an input topic not applied yet, but for commands that wait for an instance.", ("topic",)
+    ),
     BUFFERED: Metric(GAUGE, "Records of an input topic in memory, waiting to be merged.", ("topic",)),
     BUFFERED_BYTES: Metric(GAUGE, "Bytes of records of an input topic in memory, until they are learned.", ("topic",)),
     UNKNOWN: Metric(GAUGE, "Schemas that records wait for and the registry has not sent, or does not have."),

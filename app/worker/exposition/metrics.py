@@ -343,14 +343,17 @@ class Metrics:
         """Lag and buffer of each input topic."""
         host, learner = runner.host, runner.learner
         for role, tp in runner.tps.items():
-            yield metric_names.BUFFERED, (tp.topic,), len(runner.buffers[role])
+            buffer = runner.buffers[role]
+            yield metric_names.BUFFERED, (tp.topic,), len(buffer)
             yield metric_names.BUFFERED_BYTES, (tp.topic,), host.inputs.buffered_bytes(tp)
             yield metric_names.LOST, (tp.topic,), runner.gaps.n(role)
             for outcome, n in zip(("believed", "ignored"), learner.clocks[role].leaps, strict=True):
                 yield metric_names.LEAPS, (tp.topic, outcome), n
             end = host.inputs.end_offset(tp)
             if end is not None:
-                yield metric_names.LAG, (tp.topic,), max(0, end - host.inputs.taken(tp, learner.offsets[role]))
+                # A command that waits for the next instance, however long none comes, is where it has to be.
+                applied = buffer.done_offset if buffer.rule == names.AS_IT_COMES else learner.offsets[role]
+                yield metric_names.LAG, (tp.topic,), max(0, end - host.inputs.taken(tp, applied))
 
     def watch(self, assignment: "Assignment") -> None:
         """Show the partitions of an assignment from now on, also those that have learned nothing yet."""
