@@ -5,6 +5,7 @@ import asyncio
 import importlib.metadata
 import inspect
 import types
+from collections import OrderedDict
 
 import aiokafka.consumer.fetcher as fetcher
 import pytest
@@ -267,6 +268,31 @@ def test_what_is_made_ahead_is_taken_later():
     assert not asked.jumps  # it was never taken
     assert next(dropped).offsets == [9, 10]
     assert asked.jumps == {tp: (8, 9)}
+
+
+def test_what_is_small_is_taken_before_a_backlog_that_came_first():
+    """A command that was there before the worker began takes effect before what waited with it."""
+    backlog, commands, others = (TopicPartition(name, 0) for name in ("features", "control", "others"))
+    asked = Unpacking({tp.topic for tp in (backlog, commands, others)})
+    pieces = [made(i, 1, value=bytes(unpacking.PIECE_BYTES)) for i in range(5)]
+
+    async def run() -> None:
+        client = object.__new__(fetcher.Fetcher)
+        subscriptions = SubscriptionState()
+        subscriptions.subscribe({tp.topic for tp in (backlog, commands, others)})
+        subscriptions.assign_from_subscribed({backlog, commands, others})
+        client._subscriptions, client._wait_consume_future, client._records = subscriptions, None, OrderedDict()
+        for tp, data in ((others, pieces), (backlog, pieces), (commands, [made(0, 1)])):
+            subscriptions.seek(tp, 0)
+            records, assignment = _records(tp, data, 0, asked), subscriptions.subscription.assignment
+            found = fetcher.FetchResult(tp, assignment=assignment, partition_records=records, backoff=0)
+            client._records[tp] = found
+        tps = {backlog, commands}
+        n = await transport._unpacked(client, tps, 0.0, 2)
+        taken = await client.fetched_records(tps, max_records=n)
+        assert [(tp, len(found)) for tp, found in taken.items()] == [(commands, 1), (backlog, 2)]
+
+    asyncio.run(run())
 
 
 def test_offsets_that_were_refused_are_committed_later_where_partitions_stay():

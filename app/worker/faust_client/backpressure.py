@@ -3,7 +3,7 @@
 Two topics of each partition are read, and one may have to wait for the other. So a full buffer pauses its own partition
 of its own topic only, and each keeps a share that the others cannot take from it: half of the bound is divided into
 shares, the other half is whoever's comes first. What waits in one topic thus never keeps the other one, for which it
-waits, from being fetched, and all of them together stay below the bound, but for one poll (`POLL_PIECES` pieces, or
+waits, from being fetched, and all of them together stay below the bound, but for one poll (`POLL_PIECES` pieces, and
 what came where that is small).
 """
 

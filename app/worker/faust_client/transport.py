@@ -110,8 +110,8 @@ async def when_there(service: Any, action: Callable[[], Awaitable[None]]) -> Non
 
 
 async def _unpacked(fetcher: Any, tps: set[TP], seconds: float, n: int) -> int:
-    """Wait until a client has fetched something of `tps`. What is large is unpacked by another thread: n pieces.
-    Returns how many pieces to take at once: n, or all that came where each is small."""
+    """Wait until a client has fetched something of `tps`. What is large is unpacked by another thread: n pieces; what
+    is small comes before it, so that commands wait for no backlog. Returns how many pieces to take at once."""
     if tps.isdisjoint(fetcher._records):
         waiter = fetcher._create_fetch_waiter()
         await asyncio.wait([waiter], timeout=seconds)
@@ -119,12 +119,17 @@ async def _unpacked(fetcher: Any, tps: set[TP], seconds: float, n: int) -> int:
             waiter.cancel()
             return n
         waiter.result()  # what the client may not do
-    fetched = [getattr(found, "_partition_records", None) for tp, found in fetcher._records.items() if tp in tps]
-    large = [records for records in fetched if records is not None and records.is_large()]
-    if not large:
-        return max(n, len(fetched))
-    await asyncio.to_thread(_read_ahead, large, n)
-    return n
+    fetched = {
+        tp: records
+        for tp, found in fetcher._records.items()
+        if tp in tps and (records := getattr(found, "_partition_records", None)) is not None
+    }
+    large = [tp for tp, records in fetched.items() if records.is_large()]
+    if large:
+        for tp in large:
+            fetcher._records.move_to_end(tp)
+        await asyncio.to_thread(_read_ahead, [fetched[tp] for tp in large], n)
+    return n + len(fetched) - len(large)
 
 
 def _read_ahead(fetched: Iterable[BatchRecords], n: int) -> None:
