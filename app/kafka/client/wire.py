@@ -145,7 +145,8 @@ def _encode(self: Any) -> bytes:
 def _reader(kind: Any) -> Read:
     """Reads a value of one of the client's types."""
     if isinstance(kind, Schema):
-        return _reader_of_fields(kind.fields)
+        by_field = _reader_of_fields(kind.fields)
+        return _reader_of_bytes(kind.fields, by_field) if kind.fields and kind.fields[-1] is Bytes else by_field
     if isinstance(kind, Array):
         return _reader_of_list(_reader(kind.array_of))
     if kind in NUMBERS:
@@ -199,6 +200,30 @@ def _reader_of_fields(kinds: Sequence[Any], alone: bool = False) -> Read:
                 value, at = one(data, at)
                 found.append(value)
         return found[0] if alone else tuple(found), at
+
+    return read
+
+
+def _reader_of_bytes(kinds: Sequence[Any], by_field: Read) -> Read:
+    """Of numbers and lists with bytes behind them, as an answer has for each partition: where the lists are empty, as
+    they mostly are, all that stands before the bytes is read at once."""
+    before = struct.Struct(">" + "".join(NUMBERS.get(kind, "i") for kind in kinds))
+    lists = [i for i, kind in enumerate(kinds) if isinstance(kind, Array)]
+    if len(lists) + sum(kind in NUMBERS for kind in kinds) + 1 < len(kinds):
+        return by_field
+
+    def read(data: bytes, at: int) -> tuple[Any, int]:
+        found: list[Any] = list(before.unpack_from(data, at))
+        for i in lists:
+            if found[i] > 0:
+                return by_field(data, at)
+            found[i] = None if found[i] == -1 else []
+        n, at = found[-1], at + before.size
+        end = at + max(n, 0)
+        found[-1] = data[at:end] if n >= 0 else None
+        if end > len(data):
+            raise ValueError(f"an answer ends within {n} bytes")
+        return tuple(found), end
 
     return read
 
