@@ -67,6 +67,7 @@ SIGNATURES = {
     SubscriptionState.assign_from_subscribed: "(self, assignment: 'set[TopicPartition]')",
     SubscriptionState.begin_reassignment: "(self)",
     fetcher.Fetcher.fetched_records: "(self, partitions, timeout=0, max_records=None)",
+    fetcher.Fetcher._get_actions_per_node: "(self, assignment)",
     TransactionManager.maybe_add_partition_to_txn: "(self, tp: aiokafka.structs.TopicPartition)",
     TransactionManager.set_pid_and_epoch: "(self, pid: int, epoch: int)",
     driver.AIOKafkaConsumerThread._gather_remaining_tasks: "(self) -> None",

@@ -51,6 +51,7 @@ from riparian.app.worker.faust_client import membership
 from riparian.app.worker.faust_client.access import out_of_group
 from riparian.app.worker.faust_client.backpressure import Backpressure
 from riparian.app.worker.faust_client.end_offsets import EndOffsets
+from riparian.app.worker.faust_client.fetch_plan import look_less
 from riparian.app.worker.faust_client.fetches import Fetched, Fetches
 from riparian.app.worker.naming import STREAM
 from riparian.topics.names import CHECKPOINT
@@ -198,6 +199,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
         coordinator._push_error_to_user = pushed
         self._fetch_on()
+        look_less(self._consumer._fetcher, self.way.unpacking.topics)
         self.answers.watch(self._consumer._client)
         membership.guard(
             coordinator,
@@ -255,7 +257,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
     async def _fetch_records(
         self, consumer: Any, active_partitions: set[TP], timeout: float | None = None, max_records: int | None = None
     ) -> Any:
-        """Hand source records to the agent as they come; return the others, when there are any, to Faust."""
+        """Hand source records to the agent as they come; none is left for Faust."""
         deadline = time.monotonic() + (timeout or 0.0)
         fetcher, way = consumer._fetcher, self.way
         while True:
@@ -272,23 +274,19 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                 self.way.refused(error)
                 await asyncio.sleep(START_PAUSE_SECONDS)  # until the worker ends
                 return {}
-            others: dict[TP, Any] = {}
             fetch = list[tuple[TP, Fetched]]()
             for tp, items in found.items():
-                if tp.topic in way.unpacking.topics:
-                    raw = concatenate(items)
-                    self.drained[tp] = end = int(raw.offsets[-1]) + 1
-                    if way.backpressure.add(tp, end, len(raw), size_of(raw)):
-                        self.pause(tp, True)
-                    jump = way.unpacking.jumps.pop(TopicPartition(tp.topic, tp.partition), None)
-                    seen = self.answers.seen(tp) if tp.topic in way.inputs else None
-                    fetch.append((tp, Fetched(raw, self.epochs.get(tp, 0), jump, seen)))
-                else:
-                    others[tp] = items
+                raw = concatenate(items)
+                self.drained[tp] = end = int(raw.offsets[-1]) + 1
+                if way.backpressure.add(tp, end, len(raw), size_of(raw)):
+                    self.pause(tp, True)
+                jump = way.unpacking.jumps.pop(tp, None)
+                seen = self.answers.seen(tp) if tp.topic in way.inputs else None
+                fetch.append((tp, Fetched(raw, self.epochs.get(tp, 0), jump, seen)))
             if fetch:
                 way.fetches.bring(fetch)
-            if others or not active_partitions or self.app.should_stop or time.monotonic() >= deadline:
-                return others
+            if not active_partitions or self.app.should_stop or time.monotonic() >= deadline:
+                return {}
             await asyncio.sleep(0)  # heartbeats go on while a large batch comes piece by piece
 
     async def seek_sources(self, offsets: Mapping[TP, int]) -> dict[TP, int]:
@@ -383,12 +381,7 @@ class Consumer(driver.Consumer):  # type: ignore[misc]
         flow."""
         if not self.flow_active:
             return  # asked for at the beginning of a rebalance: everything is sought again at its end
-        # Changelogs are read by `States`. The client would fetch them too, nobody would take the records, and the
-        # first time that holds up the fetches of all other partitions for 100 ms.
         assigned = self.assignment()
-        for tp in assigned:
-            if self._is_changelog_tp(tp):
-                self._thread.pause(tp, True)
         way: Way = self.transport.way
         self._flowing.intersection_update(assigned)
         self._flowing.update(await way.seeks({tp for tp in assigned if tp.topic in way.unpacking.topics}))
