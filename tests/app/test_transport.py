@@ -298,7 +298,7 @@ def test_what_is_small_is_taken_before_a_backlog_that_came_first():
 
 def test_offsets_that_were_refused_are_committed_later_where_partitions_stay():
     stays, goes = (TP("source", p) for p in range(2))
-    committed = []
+    committed, pause = [], asyncio.Event()
 
     async def run() -> None:
         thread = types.SimpleNamespace(epochs={stays: 1, goes: 1}, _to_commit={}, _committing=None)
@@ -315,15 +315,20 @@ def test_offsets_that_were_refused_are_committed_later_where_partitions_stay():
             assignment=lambda: {TopicPartition(*stays), TopicPartition(*goes)},
             commit=commit,
         )
-        thread._ensure_consumer = lambda: consumer
+        thread._ensure_consumer, thread.sleep = lambda: consumer, lambda _: pause.wait()
         for name in ("commit_sources", "_commit_all"):
             setattr(thread, name, types.MethodType(getattr(transport.ConsumerThread, name), thread))
         thread.commit_sources({stays: 5, goes: 6})
         await thread._committing
         assert committed == ["refused"]
         thread.commit_sources({})
+        while len(committed) < 2:
+            await asyncio.sleep(0)
+        for offset in (7, 8):  # what comes in the pause is one request
+            thread.commit_sources({stays: offset})
+        pause.set()
         await thread._committing
-        assert committed == ["refused", {TopicPartition(*stays): OffsetAndMetadata(5, CHECKPOINT)}]
+        assert committed[1:] == [{TopicPartition(*stays): OffsetAndMetadata(offset, CHECKPOINT)} for offset in (5, 8)]
         done = thread._committing
         thread.commit_sources({})
         assert thread._committing is done  # nothing is left

@@ -61,6 +61,7 @@ log = logging.getLogger(__name__)
 FETCH_MAX_WAIT_MS = 250
 FETCH_BYTES = 16 * 1024 * 1024  # of an answer, compressed; the client asks a broker again when it is unpacked
 START_PAUSE_SECONDS = 0.5
+COMMIT_PAUSE_SECONDS = 1.0  # between two commits: what many partitions commit meanwhile is one request
 
 Seeks = Callable[[set[TP]], Awaitable[Collection[TP]]]
 
@@ -252,6 +253,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         # As the driver's, but for `close`: an error here would leave who stops it waiting for ever.
         await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
         if self._consumer is not None:
+            if self._committing is not None:
+                await asyncio.wait([self._committing], timeout=COMMIT_PAUSE_SECONDS)
             await close(self._consumer)
 
     async def _fetch_records(
@@ -330,6 +333,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
                 stay = {tp: offset for tp, offset in offsets.items() if self.epochs.get(tp) == epochs[tp]}
                 self._to_commit = stay | self._to_commit
                 return
+            await self.sleep(COMMIT_PAUSE_SECONDS)  # less where the worker stops
 
     def pause(self, tp: TP, paused: bool) -> None:
         """Stop or resume asking the broker for a partition."""
