@@ -1,19 +1,19 @@
 """The effect of each choice in stochastic gradient trees: one row per variant, one column per data set.
 
-    python -m benchmarks.gradient_trees [--data ../shared/data] [--rows 10000] [--only tuned paper …] [--shuffle SEED]
+    python -m benchmarks.gradient_trees [--data ../shared/data] [--rows 10000] [--only tuned paper …] [--shuffle SEED …]
 
 Test-then-train in file order, immediate labels; accuracy in % (a prediction that is all zero is wrong), mean absolute
-error for fried and abalone. Agrawal: function 0, perturbation 0.05, 100,000 instances, seed 1. Speed is instances a
-second of the thread's own time, so that other processes on the machine count little.
+error for fried and abalone. Agrawal: function 0, perturbation 0.05, 100,000 instances, seed 1. With --shuffle rows come
+in as many other orders as seeds are given: mean and standard error.
 """
 
 import argparse
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.papers.frame import spread
 from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read, test_then_train
 from riparian.models.contract import Schema
@@ -82,45 +82,36 @@ def tables(folder: Path, rows: int | None, shuffle: int | None) -> dict[str, Tab
     return found
 
 
-def measure(table: Table, parameters: dict[str, Any]) -> dict[str, float]:
+def measure(table: Table, parameters: dict[str, Any]) -> float:
+    """Accuracy in %, or mean absolute error."""
     learner = create(LEARNER, table.schema, **parameters)
     out = np.zeros((len(table.y), table.schema.n_outputs))
-    program = test_then_train(table.y)
-    start = time.thread_time()
-    learner.run(program, table.x, out)
-    seconds = time.thread_time() - start
+    learner.run(test_then_train(table.y), table.x, out)
     if table.schema.task == "regression":
-        score = float(np.nanmean(np.abs(out[:, 0] - table.y)))  # NaN before the first label
-    else:
-        score = 100.0 * float(((out.argmax(axis=1) == table.y) & (out.max(axis=1) > 0.0)).mean())
-    return {
-        "score": score,
-        "instances_per_second": len(table.y) / seconds,
-        "state_bytes": learner.n_bytes,
-        **learner.size(),
-    }
+        return float(np.nanmean(np.abs(out[:, 0] - table.y)))  # NaN before the first label
+    return 100.0 * float(((out.argmax(axis=1) == table.y) & (out.max(axis=1) > 0.0)).mean())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--rows", type=int, help="of each data set, from the beginning")
-    parser.add_argument("--shuffle", type=int, metavar="SEED", help="in random order instead of the files'")
+    parser.add_argument("--shuffle", type=int, nargs="+", metavar="SEED", help="in random orders instead of the files'")
     parser.add_argument("--only", nargs="+", metavar="VARIANT", help="variants whose names begin so")
     options = parser.parse_args()
-    data = tables(options.data, options.rows, options.shuffle)
+    orders = [tables(options.data, options.rows, seed) for seed in options.shuffle or [None]]
     variants = {
         name: parameters
         for name, parameters in VARIANTS.items()
         if options.only is None or any(name.startswith(start) for start in options.only)
     }
-    create(LEARNER, data["splice"].schema).warm_up()
-    print(f"| | {' | '.join(data)} | thousand/s on Agrawal |\n|{'---|' * (len(data) + 2)}")
-    digits = {name: 2 if name in REGRESSIONS else 1 for name in data}
+    print(f"| | {' | '.join(orders[0])} |\n|{'---|' * (len(orders[0]) + 1)}")
     for variant, parameters in variants.items():
-        found = {name: measure(table, parameters) for name, table in data.items()}
-        cells = " | ".join(f"{figures['score']:.{digits[name]}f}" for name, figures in found.items())
-        print(f"| {variant} | {cells} | {found['agrawal']['instances_per_second'] / 1e3:,.0f} |", flush=True)
+        cells = [
+            spread([measure(data[name], parameters) for data in orders], 2 if name in REGRESSIONS else 1)
+            for name in orders[0]
+        ]
+        print(f"| {variant} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -18,17 +18,18 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+UNREAD = (":!benchmarks/results", ":!docs/**/*.md")  # by what is measured
 RESULTS = Path(os.environ.get("RIPARIAN_RESULTS") or ROOT / "benchmarks" / "results")  # tests name another
 
 
 def commit() -> str:
-    """The commit that is checked out, with a plus where files but those of figures differ from it; empty outside of a
-    repository."""
+    """The commit that is checked out, with a plus where files differ from it, but for figures and pages; empty outside
+    of a repository."""
     try:
         named = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True, check=True
         )
-        differs = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", ".", ":!benchmarks/results"], cwd=ROOT)
+        differs = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", ".", *UNREAD], cwd=ROOT)
     except (OSError, subprocess.CalledProcessError):
         return ""
     return named.stdout.strip() + "+" * (differs.returncode != 0)

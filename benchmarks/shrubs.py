@@ -2,18 +2,15 @@
 
     python -m benchmarks.shrubs [--data ../shared/data] [--seeds 1] [--rows N] [--only default …] [--shuffle SEED]
     python -m benchmarks.shrubs --goals [--seeds 5]     the best setting of each data set, over several seeds
-    python -m benchmarks.shrubs --speed                 32 members, window 256, depth 8, a tree with each label
 
 Test-then-train in file order, immediate labels; accuracy in % (a prediction that is all zero is wrong), mean absolute
 error for fried and abalone; the mean over seeds. "Running" is the mean over the stream of the accuracy so far, which is
 what the paper prints. Bytes are of the whole model in memory (models.memory), those of the state as it is stored are
-"packed"; of both the most. Speed is instances a second of the thread's own time, so that other processes on the machine
-count little. Tables are markdown.
+"packed"; of both the most. Tables are markdown.
 """
 
 import argparse
 import statistics
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +19,8 @@ import numpy as np
 from benchmarks.gradient_trees import REGRESSIONS, tables
 from benchmarks.record import printed
 from benchmarks.tables import Table, test_then_train
-from riparian.models.contract import Schema
 from riparian.models.memory import live_bytes
 from riparian.models.registry import create
-from riparian.models.streams.generators import agrawal
 
 LEARNER = "shrub-ensemble"
 # The paper's Algorithm 1: one gradient step a tree. Its authors' program takes 5 or 10 further ones.
@@ -81,20 +76,15 @@ GOALS: dict[str, tuple[dict[str, Any], float, int]] = {
     "nursery": ({**ONE, "window": 256, "every": 1, "step": 8.0, "splits": "best"}, 97.0, 1_000_000),
     "splice": ({"n_windows": 1, "window": 1024, "every": 8, "ridge": 0.1}, 93.4, 1_000_000),
 }  # fmt: skip
-# Instances/s of the authors' C++ program, measured once on a machine of this kind: it is in no package registry.
-ORIGINAL = {"elec": 896, "weather": 523, "agrawal": 972}
 
 
 def measure(table: Table, parameters: dict[str, Any], seed: int) -> dict[str, float]:
     learner = create(LEARNER, table.schema, seed=seed, **parameters)
     out = np.zeros((len(table.y), table.schema.n_outputs))
     program = test_then_train(table.y)
-    most, packed, seconds, piece = 0, 0, 0.0, 2 * max(1, len(table.y) // 16)
+    most, packed, piece = 0, 0, 2 * max(1, len(table.y) // 16)
     for at in range(0, len(program.op), piece):
-        part = program.part(at, at + piece)
-        start = time.thread_time()
-        learner.run(part, table.x, out)
-        seconds += time.thread_time() - start
+        learner.run(program.part(at, at + piece), table.x, out)
         most, packed = max(most, live_bytes(learner)), max(packed, learner.n_bytes)
     if table.schema.task == "regression":
         off = np.abs(out[:, 0] - table.y)
@@ -104,7 +94,7 @@ def measure(table: Table, parameters: dict[str, Any], seed: int) -> dict[str, fl
         right = (out.argmax(axis=1) == table.y) & (out.max(axis=1) > 0.0)
         so_far = 100.0 * np.cumsum(right) / np.arange(1, len(table.y) + 1)
     scores = {"score": float(so_far[-1]), "running": float(so_far.mean())}
-    return {**scores, "rate": len(table.y) / seconds, "bytes": most, "packed": packed}
+    return {**scores, "bytes": most, "packed": packed}
 
 
 def mean(table: Table, parameters: dict[str, Any], seeds: int) -> dict[str, float]:
@@ -115,7 +105,6 @@ def mean(table: Table, parameters: dict[str, Any], seeds: int) -> dict[str, floa
         "score": statistics.mean(scores),
         "deviation": statistics.pstdev(scores),
         "running": statistics.mean(one["running"] for one in found),
-        "rate": statistics.median(one["rate"] for one in found),
         "bytes": max(one["bytes"] for one in found),
         "packed": max(one["packed"] for one in found),
     }
@@ -131,7 +120,7 @@ def header(cells: list[str]) -> None:
 
 
 def ablation(data: dict[str, Table], variants: dict[str, dict[str, Any]], seeds: int) -> None:
-    header(["", *data, "instances/s on elec", "KB on elec (packed)"])
+    header(["", *data, "KB on elec (packed)"])
     for name, parameters in variants.items():
         found = {
             key: mean(table, parameters, seeds)
@@ -139,18 +128,7 @@ def ablation(data: dict[str, Table], variants: dict[str, dict[str, Any]], seeds:
             if not (key in REGRESSIONS and parameters.get("loss") == "cross-entropy")
         }
         cells = [f"{found[key]['score']:.{2 if key in REGRESSIONS else 1}f}" if key in found else "" for key in data]
-        speed = found.get("elec")
-        row(
-            [
-                name,
-                *cells,
-                *(
-                    [f"{speed['rate']:,.0f}", f"{speed['bytes'] / 1e3:,.1f} ({speed['packed'] / 1e3:,.1f})"]
-                    if speed
-                    else ["", ""]
-                ),
-            ]
-        )
+        row([name, *cells, f"{found['elec']['bytes'] / 1e3:,.1f} ({found['elec']['packed'] / 1e3:,.1f})"])
 
 
 def goals(data: dict[str, Table], seeds: int) -> None:
@@ -170,21 +148,6 @@ def goals(data: dict[str, Table], seeds: int) -> None:
         row([name, setting, *cells[0], f"{goal}, {n_bytes / 1e3:,.0f} KB", *cells[1]])
 
 
-def speed(data: dict[str, Table], rounds: int) -> None:
-    header(["instances/s", "best splits", "random splits", "default", "the authors' program, elsewhere", "ratio"])
-    stream = agrawal.source(1).take(20_000)
-    schema = Schema(stream.n_values, stream.n_classes, "classification")
-    data = {name: data[name] for name in ("elec", "weather")}
-    data["agrawal"] = Table(schema, stream.x, stream.y.astype(np.float64))
-    for name, table in data.items():
-        short = Table(table.schema, np.ascontiguousarray(table.x[:10_000]), table.y[:10_000])
-        program = {**PAPER, "burn_in": 5}  # as the authors' program has it
-        settings: list[dict[str, Any]] = [program, {**program, "splits": "random"}, {}]
-        rates = [mean(short, one, rounds)["rate"] for one in settings]
-        theirs = ORIGINAL[name]
-        row([name, *(f"{rate:,.0f}" for rate in rates), f"{theirs:,}", f"{rates[0] / theirs:.1f}"])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
@@ -193,15 +156,12 @@ def main() -> None:
     parser.add_argument("--shuffle", type=int, metavar="SEED", help="in random order instead of the files'")
     parser.add_argument("--only", nargs="+", metavar="VARIANT", help="variants whose names begin so")
     parser.add_argument("--goals", action="store_true", help="the best setting of each data set")
-    parser.add_argument("--speed", action="store_true", help="beside the authors' program")
     options = parser.parse_args()
     data = tables(options.data, options.rows, options.shuffle)
     data.pop("agrawal")
     create(LEARNER, data["splice"].schema).warm_up()
     if options.goals:
         goals(data, options.seeds)
-    elif options.speed:
-        speed(data, 3)
     else:
         wanted = {
             name: parameters
@@ -212,5 +172,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with printed("shrubs", "--goals", "--speed"):
+    with printed("shrubs", "--goals"):
         main()
