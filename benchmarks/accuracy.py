@@ -1,31 +1,26 @@
-"""Every learner of the registry on every data set: accuracy or MAE, speed and memory, as docs/evidence/accuracy.md.
+"""Every learner of the registry on every data set: accuracy or MAE, and memory, as docs/evidence/accuracy.md has them.
 
-    python -m benchmarks.accuracy [--data ../shared/data] [--models hoeffding-tree,naive-bayes] [--out FILE]
-    python -m benchmarks.accuracy --batch   # those that are refitted on a window, as docs/evidence/accuracy-batch.md
+    python -m benchmarks.accuracy [--data ../shared/data] [--models hoeffding-tree,naive-bayes]
+    python -m benchmarks.accuracy --batch   # those that are refitted on a window, of docs/evidence/accuracy-batch.md
 
 Test-then-train in file order, immediate labels, `--seeds` seeds, by the code that `riparian evaluate` and the worker
 run: means, and the standard deviation of the seeds where a learner draws random numbers. Learners run at their
 defaults; ROWS adds others. A learner that is new in the registry is in the table by itself; `auto` is beside them.
 Batch learners have a table of their own, since their fits take longer than all others together. Data sets and
-learners are spread over all cores. Speeds are CPU time, so that what runs beside a learner matters little; beside each
-stands its ratio to a reference of the same run.
+learners are spread over all cores.
 """
 
 import argparse
-import importlib.metadata
 import os
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.record import write
+from benchmarks.record import printed
 from benchmarks.shrubs import GOALS
 from riparian.app.cli.terminal.progress import progress
 from riparian.app.dataset.files.data import DataFile
@@ -40,11 +35,9 @@ from riparian.models.batch import entries as batch
 from riparian.models.kernels.threads import n_cores
 from riparian.models.registry import REGISTRY, find, validate
 from riparian.models.streams.registry import ConceptDrift
-from riparian.topics.records import CLASSIFICATION
+from riparian.topics.records import CLASSIFICATION, REGRESSION
 
 ROOT = Path(__file__).resolve().parents[1]
-OUT = ROOT / "docs/evidence/accuracy.md"
-OUT_BATCH = ROOT / "docs/evidence/accuracy-batch.md"
 
 # File -> features that are categories though they look like numbers.
 FILES: dict[str, tuple[str, ...]] = {
@@ -75,14 +68,9 @@ ROWS = (
     Candidate("extremely-fast-decision-tree", {"observer": "histogram"}),
     Candidate("streaming-decision-tree", {"window": 0}),
     Candidate("streaming-decision-tree", {"window": 0, "leaf_values": "overwrite"}),
-    Candidate("streaming-decision-forest", {"n_trees": 100, "batch_size": 100, "window": 0, "replaced": "never"}),
-    Candidate("shrub-ensemble", {"n_windows": 1}),
-    Candidate("shrub-ensemble", {"splits": "best"}),
-    Candidate("shrub-ensemble", {"max_features": "subspace"}),
-    Candidate("shrub-ensemble", {"train_share": 0.5}),
-    Candidate("shrub-ensemble", {"loss": "cross-entropy"}),
-    Candidate("shrub-ensemble", {"weighting": "equal"}),
+    Candidate("mondrian-forest", {"split_below": 1.0, "vote_power": 0.0}),
     Candidate("mondrian-forest", {"aggregation": False}),
+    Candidate("mondrian-forest", {"split_below": 1.0, "vote_power": 0.0, "aggregation": False}),
     Candidate("stochastic-gradient-tree", {"preset": "paper"}),
     Candidate("stochastic-gradient-tree", {"preset": "boosted"}),
 )
@@ -145,7 +133,8 @@ BEST = (
     ),
 )
 POINTS = 20  # of curves: steps of 2,000 rows, whose calls cost the learners little
-REFERENCE = {"classification": "hoeffding-tree", "regression": "fimt-dd"}  # at its defaults; of speeds
+
+TASKS = (CLASSIFICATION, REGRESSION)
 
 # With confidence 1e-3. Splice had its rows in another order: there the last label scored 41.22, and here 36.74 % of the
 # rows repeat the one before.
@@ -312,7 +301,7 @@ def together(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def tables(results: Results, task: str, data: Mapping[str, FileStream], anchors: Mapping[str, Any]) -> list[str]:
-    """Markdown of one task: quality, speed, memory. data : its data sets. anchors : row -> data set -> MOA's."""
+    """Markdown of one task: quality, memory. data : its data sets. anchors : row -> data set -> MOA's."""
     key = "accuracy" if task == CLASSIFICATION else "mae"
     tuned = {row.label for row, _, _ in BEST}
     rows = [row for row in results if row not in tuned and set(results[row]) & set(data)]
@@ -328,11 +317,6 @@ def tables(results: Results, task: str, data: Mapping[str, FileStream], anchors:
         text += off(found, key, task)
         return text + (f" ({anchors[row][name]:.2f})" if name in anchors.get(row, {}) else "")
 
-    def speed(row: str, name: str, found: Mapping[str, Any]) -> str:
-        reference = results.get(REFERENCE[task], {}).get(name, {}).get("instances_per_second")
-        ratio = f" ({short(found['instances_per_second'] / reference)})" if reference else ""
-        return f"{short(found['instances_per_second'] / 1000)}{ratio}"
-
     def memory(row: str, name: str, found: Mapping[str, Any]) -> str:
         return short(found["peak_live_bytes"] / 1000)
 
@@ -341,7 +325,6 @@ def tables(results: Results, task: str, data: Mapping[str, FileStream], anchors:
     lines = [f"## {task.capitalize()}"]
     for heading, cell in (
         (what, quality),
-        (f"Thousand instances/s of CPU time (in brackets: ÷ {REFERENCE[task]})", speed),
         ("KB in memory, at most", memory),
     ):
         lines += ["", f"### {heading}", "", _row("", data), "|---" * (len(data) + 1) + "|"]
@@ -365,12 +348,8 @@ def grid(results: Results) -> list[str]:
     return [
         "## Best of a grid",
         "",
-        "In brackets the best of Buschjäger, Hess and Morik 2022, table 2: apparently means of the running accuracy",
-        "(naive Bayes has 76.17 on elec there, which is that mean here, where its accuracy is 73.37). Our settings",
-        "were chosen on the rows on which they are measured.",
-        "",
-        _row("", ["data", "accuracy, %", "KB in memory, at most", "thousand instances/s"]),
-        "|---" * 5 + "|",
+        _row("", ["data", "accuracy, %", "KB in memory, at most"]),
+        "|---" * 4 + "|",
         *(
             _row(
                 row.label,
@@ -378,10 +357,9 @@ def grid(results: Results) -> list[str]:
                     name,
                     f"{100 * one['accuracy']:.2f}{off(one, 'accuracy', CLASSIFICATION)} ({theirs:.2f})",
                     short(one["peak_live_bytes"] / 1000),
-                    short(one["instances_per_second"] / 1000),
                 ]
                 if "accuracy" in one
-                else [name, "failed", "", ""],
+                else [name, "failed", ""],
             )
             for row, name, theirs, one in found
         ),
@@ -410,94 +388,20 @@ def chosen(results: Results, todo: Sequence[Case]) -> list[str]:
     lines = [
         "## What `auto` is",
         "",
-        "Estimates from the stream file alone (models/auto/auto.py), and what the run found. Here the file leaves",
-        "nominal values to be learned, and ten values are assumed. Bytes are estimated for members at their bounds.",
-        "",
-        _row("", ["model", "µs per instance, estimated", "found", "KB in memory at most, estimated", "found"]),
-        "|---" * 6 + "|",
+        _row("", ["model", "µs per instance, estimated", "KB in memory at most, estimated", "found"]),
+        "|---" * 5 + "|",
     ]
     for case in {(case.row, case.data): case for case in todo}.values():
         resolved, found = case.spec.resolved(), results[case.row][case.data]
-        if resolved is not None and "instances_per_second" in found:
+        if resolved is not None and "peak_live_bytes" in found:
             cells = [
                 resolved.parts,
                 short(resolved.microseconds),
-                short(1e6 / found["instances_per_second"]),
                 short(resolved.n_bytes / 1000),
                 short(found["peak_live_bytes"] / 1000),
             ]
             lines.append(_row(case.data, cells))
     return [*lines, ""]
-
-
-PREFACE = """---
-kind: evidence
----
-
-# {title}
-
-{what}
-To repeat one cell: `riparian evaluate elec.csv.gz --nominal day --model {cell}`.
-
-`day` of elec and `children` of nursery are nominal. agrawal is `riparian generate agrawal -n 50000 --seed 1`; "drifts"
-has function 3 from instance 20,000 to 35,000. Bold is the best of a column. MOA (confidence 1e-3) had splice in another
-order.
-
-{seeds}
-
-Speed is CPU time of the learner alone, predicting and learning, on {cores} cores that others used as well. A run is
-given up after {seconds:,.0f} s. Python {python}, numba {numba}, numpy {numpy}; {date}, at {commit}.
-"""
-EVERY = f"""Every learner on every data set, test-then-train in file order, immediate labels, at its defaults unless the
-row says otherwise. Generated by `make accuracy`. Batch learners are in
-[{OUT_BATCH.name}]({OUT_BATCH.name}), other libraries' models (`external`) in no table."""
-APART = f"""Learners that are refitted on a window ([batch.md](../batch.md)), a quarter as often as at their
-defaults, beside some of [{OUT.name}]({OUT.name}): test-then-train in file order, immediate labels. Generated by
-`make accuracy BATCH=1 SEEDS=1`. Speed does not count the fits, which other processes make, nor waiting for them."""
-
-
-def document(
-    results: Results,
-    data: Mapping[str, FileStream],
-    anchors: Mapping[str, Any],
-    seconds: float,
-    seeds: int = 1,
-    apart: bool = False,
-) -> str:
-    """docs/evidence/accuracy.md, or the table of the batch learners."""
-    preface = PREFACE.format(
-        title="Accuracy of batch learners" if apart else "Accuracy",
-        what=APART if apart else EVERY,
-        cell="cart:refit_every=2000,lag=500" if apart else "hoeffding-tree:leaf_prediction=mc",
-        cores=n_cores(),
-        seconds=seconds,
-        seeds="Figures are of one seed, 0."
-        if seeds == 1
-        else f"Figures are means of {seeds} seeds, from 0 on; ± is their standard deviation, where a learner draws "
-        "random numbers.",
-        python=platform.python_version(),
-        numba=importlib.metadata.version("numba"),
-        numpy=importlib.metadata.version("numpy"),
-        date=f"{datetime.now(UTC):%Y-%m-%d}",
-        commit=commit(),
-    )
-    parts = [preface]
-    for task in REFERENCE:
-        mine = {name: problem for name, problem in data.items() if problem.fields["task"] == task}
-        if any(set(found) & set(mine) for found in results.values()):
-            parts.append("\n".join([*tables(results, task, mine, anchors), ""]))
-    if any(row.label in results for row, _, _ in BEST):
-        parts.append("\n".join(grid(results)))
-    return "\n".join(parts)
-
-
-def commit() -> str:
-    """The commit that is measured."""
-    command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "an unknown commit"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -512,9 +416,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--limit", type=int, help="rows of each data set")
     parser.add_argument("--seconds", type=float, default=600.0, help="CPU time after which a run is given up")
     parser.add_argument("--jobs", type=int, default=n_cores())
-    parser.add_argument(
-        "--out", type=Path, help="file for the tables [docs/evidence/accuracy.md where nothing is left out]"
-    )
     options = parser.parse_args(arguments)
     wanted, all_models = options.sets.split(";"), [*BESIDE, *BATCH] if options.batch else OURS
     models = options.models.split(",") if options.models else all_models
@@ -533,18 +434,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         results = run(todo, max(1, options.jobs))
     except (RiparianError, ValueError) as error:
         sys.exit(f"accuracy: {error}")
-    write("accuracy", results)
     problems = {name: problem for name, (_, problem) in data.items()}
     anchors = MOA if options.limit is None else {}
-    text = document(results, problems, anchors, options.seconds, options.seeds, options.batch)
+    for task in TASKS:
+        mine = {name: problem for name, problem in problems.items() if problem.fields["task"] == task}
+        if any(set(found) & set(mine) for found in results.values()):
+            print("\n".join([*tables(results, task, mine, anchors), ""]))
+    if any(row.label in results for row, _, _ in BEST):
+        print("\n".join(grid(results)))
     if AUTO in models:
-        text = "\n".join([text, *chosen(results, todo)])
-    whole = set(wanted) == set(every) and set(models) == set(all_models) and options.limit is None
-    out = options.out or ((OUT_BATCH if options.batch else OUT) if whole else None)
-    if out is not None:
-        out.write_text(text, encoding="utf-8")
-    print(text)
+        print("\n".join(chosen(results, todo)))
 
 
 if __name__ == "__main__":
-    main()
+    with printed("accuracy", "--batch"):
+        main()

@@ -5,7 +5,8 @@
 False alarms: level 2 in 100,000 values of streams that never change. Delay: values from the change at 5,000 to the
 first level 2 after it, mean over the runs that found one within 5,000 values; `found` counts them. Runs in which an
 alarm came before the change count with what the detector did after it. Gradual: the new concept's share grows
-linearly over 1,000 values. Cost: CPU, best of five, over that of a kernel that adds up the same values. Seeds are 0 .. runs - 1.
+linearly over 1,000 values. Cost: CPU, best of five, over that of a kernel that adds up the same values. Seeds
+are 0 .. runs - 1.
 """
 
 import argparse

@@ -1,29 +1,27 @@
 """The figure of Xu et al. 2021: accuracy on a test set against labels learned, of streaming and batch trees.
 
     python -m benchmarks.forests [--data ../shared/data] [--sets "splice, nominal;pendigits"] [--seeds 6] [--points 5]
-                                 [--pictures FOLDER] [--out FILE]
+                                 [--pictures FOLDER]
 
 Their split: of splice a random quarter (798) is the test set, pendigits has one of its own (the last 3,498 rows); the
 training set is shuffled by the seed, and learned in batches of 100. Streaming learners go on from point to point,
 scikit-learn's are fitted on everything up to each. "splice, ordinal" has its letters as the paper's numbers (A .25, C
 .5, G .75, T 1, others 0), for all learners; in "splice, nominal" they are categories, one-hot for scikit-learn.
 
-Writes one picture per data set, by the tools of `riparian evaluate --curve`, and the table at the last point into the
-page, between its two marks. A learner that is not in the registry is left out, and named.
+Writes one picture per data set, by the tools of `riparian evaluate --curve`. `python -m benchmarks.papers
+streaming_forests` makes tables of the same runs. A learner that is not in the registry is left out, and named.
 """
 
 import argparse
 import gzip
 import importlib.util
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.record import printed
 from benchmarks.tables import NOMINAL, Table, read
 from riparian.app.evaluation.figures.curves import Line, write
 from riparian.models.contract import Floats, Schema
@@ -109,29 +107,24 @@ def accuracy(out: Floats, y: Floats) -> float:
 
 
 def stream(model: str, parameters: dict[str, Any], data: Split, points: list[int], seed: int) -> dict[str, Any]:
-    """The curve, and the seconds of CPU that learning took."""
     learner = create(model, data.schema, seed=seed, **parameters)
     learner.warm_up()
-    found, seconds, done = [], 0.0, 0
+    found, done = [], 0
     for n in points:
-        began = time.thread_time()
         for a in range(done, n, BATCH):
             learner.learn_many(data.x[a : a + BATCH], data.y[a : a + BATCH])
-        seconds += time.thread_time() - began
         found.append(accuracy(learner.predict_many(data.test), data.test_y))
         done = n
-    return {"model": model, "seed": seed, "curves": {"n": points, "accuracy": found}, "seconds": seconds}
+    return {"model": model, "seed": seed, "curves": {"n": points, "accuracy": found}}
 
 
 def batch(new: Callable[..., Any], data: Split, points: list[int], seed: int) -> dict[str, Any]:
-    """The same of a classifier of scikit-learn; seconds: of all fits."""
-    found, seconds = [], 0.0
+    """The same of a classifier of scikit-learn."""
+    found = []
     for n in points:
-        began = time.thread_time()
         fitted = new(random_state=seed).fit(data.batch_x[:n], data.y[:n])
-        seconds += time.thread_time() - began
         found.append(float((fitted.predict(data.batch_test) == data.test_y).mean()))
-    return {"model": new.__name__, "seed": seed, "curves": {"n": points, "accuracy": found}, "seconds": seconds}
+    return {"model": new.__name__, "seed": seed, "curves": {"n": points, "accuracy": found}}
 
 
 def measure(name: str, table: Table, numbers: Floats, seeds: int, n_points: int) -> dict[str, Line]:
@@ -156,35 +149,8 @@ def measure(name: str, table: Table, numbers: Floats, seeds: int, n_points: int)
     return {label: Line(label, found) for label, found in runs.items()}
 
 
-def final(line: Line) -> tuple[float, float]:
-    """Mean and standard error, in %, at the last point."""
-    values = 100.0 * np.array([run["curves"]["accuracy"][-1] for run in line.runs])
-    error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-    return float(values.mean()), error
-
-
 def best_first(lines: dict[str, Line]) -> list[Line]:
-    return sorted(lines.values(), key=lambda line: -final(line)[0])
-
-
-def table_of(found: dict[str, dict[str, Line]], seeds: int) -> str:
-    """Markdown: a row per learner, accuracy (and its standard error), thousand labels learned per second of CPU."""
-    names = list(found)
-    n = {name: next(iter(lines.values())).runs[0]["curves"]["n"][-1] for name, lines in found.items()}
-    rows = [
-        "| | " + " | ".join(f"{name}, {n[name]:,} labels | k/s" for name in names) + " |",
-        "|---|" + "---|" * (2 * len(names)),
-    ]
-    for label in dict.fromkeys(label for lines in found.values() for label in lines):
-        cells = []
-        for name in names:
-            line = found[name][label]
-            mean, error = final(line)
-            rates = [n[name] / run["seconds"] / 1e3 for run in line.runs]
-            rate = f"{np.median(rates):,.3g}" if label in STREAMING else "-"
-            cells.append(f"{mean:.2f} ± {error:.2f} | {rate}")
-        rows.append(f"| {label} | " + " | ".join(cells) + " |")
-    return "\n".join([*rows, "", f"Means of {seeds} shuffles ± standard error; speed: median, learning alone."])
+    return sorted(lines.values(), key=lambda line: -sum(run["curves"]["accuracy"][-1] for run in line.runs))
 
 
 def main() -> None:
@@ -200,7 +166,6 @@ def main() -> None:
     missing = sorted({model for model, _ in STREAMING.values()} - set(REGISTRY))
     if missing:
         print(f"left out, not in the registry: {', '.join(missing)}", file=sys.stderr)
-    found: dict[str, dict[str, Line]] = {}
     for name in options.sets.split(";"):
         if name not in SETS:
             parser.error(f"{name!r} is not one of {'; '.join(SETS)}")
@@ -210,13 +175,11 @@ def main() -> None:
             parser.error(f"there is no {path}: name the folder of the public data sets by --data")
         table = read(path, NOMINAL[file])
         numbers = numbers_of(name, table, path)
-        found[name] = measure(name, table, numbers, options.seeds, options.points)
-        shown = [line for line in best_first(found[name]) if line.label in SHOWN]
+        found = measure(name, table, numbers, options.seeds, options.points)
+        shown = [line for line in best_first(found) if line.label in SHOWN]
         picture = options.pictures / f"forests-{name.replace(', ', '-')}.svg"
         write(picture, shown, ["accuracy"], "the test set", along="labels learned")
-    print(table_of(found, options.seeds))
 
 
 if __name__ == "__main__":
-    with printed("forests"):
-        main()
+    main()

@@ -1,4 +1,4 @@
-"""Measure the papers and write their pages of docs/evidence/papers/; see the package."""
+"""Measure the papers, and write their figures and their pages of docs/evidence/papers/; see the package."""
 
 import argparse
 import importlib
@@ -32,9 +32,9 @@ def main() -> None:
         paper: frame.Paper = importlib.import_module(f"benchmarks.papers.{name}").PAPER
         print(f"\n# {paper.reference}\n", flush=True)
         given = frame.Options(options.data, options.seeds, options.longest)
-        text = frame.section(paper, given, lambda table: print(table, flush=True))
+        text = frame.page(paper, given, lambda table: print(table, flush=True))
         (options.out / f"{name.replace('_', '-')}.md").write_text(text)
-    print(f"written to {options.out}", file=sys.stderr)
+    print(f"written to {options.out}: `python -m docs` fills the tables", file=sys.stderr)
 
 
 if __name__ == "__main__":

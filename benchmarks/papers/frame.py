@@ -1,15 +1,14 @@
 """What the papers' modules share: one run of a learner over a data set, and tables for their pages."""
 
-import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.record import write
 from benchmarks.tables import Table, test_then_train
 from riparian.models.contract import Floats
 from riparian.models.evaluation.auroc import areas, mean
@@ -119,9 +118,12 @@ class Section(NamedTuple):
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
 
-    def markdown(self) -> str:
+    def markdown(self, table: str = "") -> str:
+        """table : the mark of a page that is filled with the table, in its place."""
         lines = [f"## {self.title}", "", self.text.strip(), ""]
-        if self.head:
+        if self.head and table:
+            lines += [f"<!-- figures: {table} -->", "<!-- end -->", ""]
+        elif self.head:
             lines += [_line(self.head), "|---" * len(self.head) + "|", *map(_line, self.rows), ""]
         return "\n".join(lines)
 
@@ -138,20 +140,14 @@ def _line(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def section(paper: Paper, options: Options, say: Callable[[str], None]) -> str:
-    """The paper's section of the page, in Markdown. say : hears of each table when it is there."""
+def page(paper: Paper, options: Options, say: Callable[[str], None]) -> str:
+    """The paper's page in Markdown, to be filled by `python -m docs` from what this writes to benchmarks/results/.
+    say : hears of each table when it is there."""
+    name, tables = f"papers-{paper.name.replace('_', '-')}", []
     parts = ["---\nkind: evidence\n---", "", f"# {paper.reference}", ""]
-    for table in _told(paper.make(options), say):
-        parts.append(table.markdown())
-    command = f"python -m benchmarks.papers {paper.name} --seeds {options.seeds} --longest {options.longest}"
-    day = datetime.now(UTC).date().isoformat()
-    parts.append(
-        f"Made by `{command}` on {day}, Python {platform.python_version()}; times are CPU time, two shared cores."
-    )
-    return "\n".join(parts) + "\n"
-
-
-def _told(sections: Iterable[Section], say: Callable[[str], None]) -> Iterator[Section]:
-    for found in sections:
+    for found in paper.make(options):
         say(found.markdown())
-        yield found
+        tables += [{"heads": found.head, "rows": found.rows}] if found.head else []
+        parts.append(found.markdown(f"{name}#{len(tables)}"))
+    write(name, {"tables": tables})
+    return "\n".join([*parts, f"<!-- figures: {name}#run -->", "<!-- end -->", ""])

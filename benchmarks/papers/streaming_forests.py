@@ -1,4 +1,5 @@
-"""Xu, Dey, Panda and Vogelstein 2021: table 1, and figure 1 as tables. Runs are those of `benchmarks.forests`."""
+"""Xu, Dey, Panda and Vogelstein 2021: table 1, and figure 1 as tables, but for its curves of wall time. Runs are those
+of `benchmarks.forests`."""
 
 from collections.abc import Iterator, Mapping
 
@@ -57,17 +58,6 @@ and River's; random forest and decision tree are scikit-learn's at its defaults.
     return Section(f"Figure 1, upper row: {name}", text, ("", *learned), rows)
 
 
-def seconds(found: Mapping[str, Mapping[str, Line]]) -> Section:
-    labels = dict.fromkeys(label for lines in found.values() for label in lines)
-    rows = [
-        (label, *(spread([run["seconds"] for run in found[name][label].runs], 3) for name in found)) for label in labels
-    ]
-    text = f"""Seconds of CPU to learn all training samples. The paper has curves of wall time, of another machine and
-other libraries, where SDF takes longest on splice and pendigits; it refits batch learners at each of its
-sample sizes, here at {POINTS}."""
-    return Section("Figure 1, lower row: training time", text, ("", *found), rows)
-
-
 def claims(found: Mapping[str, Mapping[str, Line]]) -> Section:
     rows = []
     for name, said, ahead, behind in CLAIMS:
@@ -99,7 +89,6 @@ def make(options: Options) -> Iterator[Section]:
             missing
         )
         yield Section("Figure 1, upper row: what is left out", text, (), ())
-    yield seconds(found)
     yield claims(found)
 
 
