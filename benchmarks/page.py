@@ -4,9 +4,9 @@
 
 fills the page's store with a record of each model and partition per minute for seven days. Then a process of its own
 restores it and serves the page, without Kafka, while one record of each model and partition of every stream comes
-every five seconds. Printed are: seconds to restore, memory and CPU of that process, and what a real Chromium, asked by
+every five seconds. Tables have: seconds to restore, memory and CPU of that process, and what a real Chromium, asked by
 the DevTools protocol, says of a stream over a week, a day and an hour: bytes and requests, when it was painted and
-ready, and its CPU for an update.
+ready, and its CPU for an update. The first row is of a Chromium that has just started.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import gzip
 import json
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -47,12 +48,7 @@ champion: last-label
 challengers: {{one: last-label, two: last-label}}
 """
 MINUTE = 60_000
-KINDS = {
-    "TaskDuration": "in all",
-    "ScriptDuration": "for scripts",
-    "LayoutDuration": "for layout",
-    "RecalcStyleDuration": "for styles",
-}
+KINDS = ("TaskDuration", "ScriptDuration", "LayoutDuration", "RecalcStyleDuration")
 TOLD = """([stream, n]) => new Promise(done => {  // nothing is asked meanwhile: that would cost the browser more
     const events = new EventSource(`/api/streams/${stream}/live`);
     events.onmessage = () => { if (n-- === 0) { events.close(); setTimeout(done, 500); } };
@@ -100,7 +96,7 @@ class Fed(Watch):
         started = time.perf_counter()
         for view in self.views:
             self.restore(view)
-        print(f"restored in {time.perf_counter() - started:.2f} s", flush=True)
+        print(f"{time.perf_counter() - started:.2f}", flush=True)  # read by the process that started this one
         self.progress, rng, minute = None, np.random.default_rng(0), 20_000
         for view in self.views:
             tell(view, now_ms() - 5000, minute, rng)
@@ -112,7 +108,7 @@ class Fed(Watch):
             await asyncio.sleep(EVERY)
             share = (time.process_time() - spent) / (time.perf_counter() - began)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
-            print(f"{100 * share:.1f} % of a core, at most {peak:.0f} MB of memory", flush=True)
+            print(f"{100 * share:.1f} {peak:.0f}", flush=True)
 
 
 def page(folder: Path, port: int, specs: list[Spec]) -> None:
@@ -135,15 +131,16 @@ def asked(port: int, path: str) -> tuple[float, bytes]:
 
 
 def look(port: int, stream: str, updates: int) -> None:
-    """What a browser needs for the stream."""
+    """The table of what a browser needs for the stream."""
     from playwright.sync_api import sync_playwright
 
+    print("\n| shown | kB | requests | painted, ms | ready, ms | CPU of an update, ms | scripts | layout, styles |")
+    print("|---|---|---|---|---|---|---|---|")
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         for name, range_ in (
-            ("a week, the first time (also of this Chromium)", "7d"), ("a week, again, in a new profile", "7d"),
-            ("a day", "24h"), ("an hour", "1h"),
+            ("a week, first", "7d"), ("a week", "7d"), ("a day", "24h"), ("an hour", "1h"),
         ):  # fmt: skip
             context = browser.new_context(viewport={"width": 1280, "height": 900})
             shown = context.new_page()
@@ -155,10 +152,7 @@ def look(port: int, stream: str, updates: int) -> None:
             shown.goto(f"http://127.0.0.1:{port}/?stream={stream}&range={range_}")
             ready = shown.wait_for_function(READY).json_value()
             paint = shown.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0")
-            print(
-                f"{name}: {sum(sizes) / 1000:.0f} kB in {len(sizes)} requests, "
-                f"painted after {paint:.0f} ms, ready after {ready:.0f}"
-            )
+            cells = [name, f"{sum(sizes) / 1000:.0f}", str(len(sizes)), f"{paint:.0f}", f"{ready:.0f}"]
 
             def spent(tools: Any = tools) -> Any:
                 found = {one["name"]: one["value"] for one in tools.send("Performance.getMetrics")["metrics"]}
@@ -167,9 +161,9 @@ def look(port: int, stream: str, updates: int) -> None:
             if "first" not in name:
                 before = spent()
                 shown.evaluate(TOLD, [stream, updates])
-                parts = zip((spent() - before) / updates, KINDS.values(), strict=True)
-                words = ", ".join(f"{1000 * value:.1f} {kind}" for value, kind in parts)
-                print(f"CPU of the browser for an update, in ms: {words}")
+                in_all, scripts, *looks = 1000 * (spent() - before) / updates
+                cells += [f"{value:.1f}" for value in (in_all, scripts, sum(looks))]
+            print(f"| {' | '.join(cells)} |{' |' * (8 - len(cells))}", flush=True)
             context.close()
         browser.close()
 
@@ -189,12 +183,10 @@ def main() -> None:
         path, now, port = Path(folder) / "history.sqlite", now_ms(), free_port()
         with Store(path) as store:
             fill(specs, store, now)
-        print(
-            f"{given.streams} streams of {given.partitions} partitions, a week: {path.stat().st_size / 1e6:.0f} MB",
-            flush=True,
-        )
+        size = path.stat().st_size / 1e6
         command = [sys.executable, "-m", "benchmarks.page", "--serve", folder, str(port)]
-        process = subprocess.Popen([*command, "--streams", str(given.streams), "--partitions", str(given.partitions)])
+        command += ["--streams", str(given.streams), "--partitions", str(given.partitions)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             stream = specs[-1].name
             while True:
@@ -205,16 +197,19 @@ def main() -> None:
                     pass
                 time.sleep(0.2)
             now = now_ms()
-            for path_ in (
-                f"/api/streams/{stream}",
-                f"/api/streams/{stream}/history?from={now - 7 * DAY_MS}&to={now}&n=400",
-            ):
-                seconds, found = min(asked(port, path_) for _ in range(3))
-                print(f"{path_.partition('?')[0]}: {1000 * seconds:.0f} ms, {len(found) / 1000:.1f} kB")
+            week = f"/api/streams/{stream}/history?from={now - 7 * DAY_MS}&to={now}&n=400"
+            seconds, found = min(asked(port, week) for _ in range(3))
             look(port, stream, given.updates)
         finally:
             process.terminate()
-            process.wait()
+            restored, *told = process.communicate()[0].splitlines()
+    shares, peaks = zip(*(map(float, line.split()) for line in told), strict=True)
+    print(f"\n| | {given.streams} streams of {given.partitions} partitions |\n|---|---|")
+    print(f"| a week of history on disk | {size:.0f} MB |")
+    print(f"| restored at the start | {restored} s |")
+    print(f"| answer with the week of a stream | {1000 * seconds:.0f} ms, {len(found) / 1000:.0f} kB |")
+    print(f"| memory of the process, at most | {max(peaks):.0f} MB |")
+    print(f"| a record of each model and partition every 5 s | {statistics.median(shares):.1f} % of a core |")
 
 
 if __name__ == "__main__":
