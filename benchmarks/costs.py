@@ -1,6 +1,7 @@
 """What decisions by costs and targets, and weights, do on a stream whose rare class is one instance in 500.
 
     python -m benchmarks.costs [--seeds 3] [-n 200000] [--models hoeffding-tree ...]
+    python -m benchmarks.costs --champions
     python -m benchmarks.costs --speed
 
 First a table of the stream `rare` (`models/streams/generators/rare.py`): recall and precision of the rare class, share
@@ -9,6 +10,8 @@ deviations over seeds, without the first quarter of the labels. Then a table of 
 middle the class becomes three times as frequent: the mean, and the least and the greatest share over parts of an eighth
 of the labels, of all seeds. Between them: how much of the rare class no threshold names, since its probability is 0.
 Decisions do not change what models learn, so each model runs once, and once with weights.
+
+--champions: AUROC and log loss of models over that stream, seed by seed, immediate labels, all of them scored.
 
 --speed: CPU time that a decision adds to a fold of JSON records by a Hoeffding tree, in pairs.
 """
@@ -49,6 +52,14 @@ PARTS = 8
 RARE = 1.0
 LEAST = float(1.0 / (1.0 + np.exp(-(LOWEST + WIDTH))))  # a probability that a threshold can name
 
+CHAMPIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("auto", {}),
+    ("opinion-pool", {"pool": "linear", "rate": 0.001}),
+    ("naive-bayes", {}),
+    ("soft-hoeffding-tree", {}),
+    ("adaptive-random-forest", {}),
+)
+
 Decide = Callable[[Program, Floats, Floats], None]
 
 
@@ -63,10 +74,10 @@ def program_of(y: Floats, delay: int) -> Program:
     return Program(op, row, np.where(op == LEARN, y[row], np.nan), np.ones(len(op)))
 
 
-def predicted(model: str, stream: Stream, program: Program, weight: float) -> Floats:
+def predicted(model: str, stream: Stream, program: Program, weight: float, **parameters: Any) -> Floats:
     """What a model predicts; labels of the rare class count `weight` times in learning."""
     schema = Schema(stream.n_values, 2, "classification")
-    name, parameters = model, dict[str, Any]()
+    name = model
     if model == "auto":
         name, parameters = resolve("classification", stream.n_values, 2, {})[:2]
     learner, out = create(name, schema, seed=1, **parameters), np.zeros((len(stream.y), 2))
@@ -144,6 +155,21 @@ def compare(model: str, delay: int, n: int, seeds: int) -> None:
         print(f"| {model} | {delay:,} | {what} | {cells} |", flush=True)
 
 
+def champions(n: int, seeds: int) -> None:
+    print(f"| model | {' | '.join(f'seed {seed}' for seed in range(1, seeds + 1))} |\n|{'---|' * (seeds + 1)}")
+    for model, parameters in CHAMPIONS:
+        cells = []
+        for seed in range(1, seeds + 1):
+            stream = open_source("rare", seed).take(n)
+            y = stream.y.astype(np.int64)
+            out = predicted(model, stream, program_of(stream.y, 0), 1.0, **parameters)
+            said = np.where(out.max(axis=1) > 0.0, out[np.arange(n), y], 0.5)  # nothing was said before the first label
+            loss = -np.log(np.clip(said, 1e-15, 1.0)).mean()
+            cells.append(f"{100 * areas(y, out, np.ones(n))[1]:.1f} ({loss:.4f})")
+        said_so = "".join(f", {name}: {value}" for name, value in parameters.items())
+        print(f"| `{{model: {model}{said_so}}}` | {' | '.join(cells)} |", flush=True)
+
+
 def out_of_reach(model: str, delay: int, n: int, seeds: int) -> None:
     """How much of the rare class a model is so sure to be none that no threshold names it."""
     shares = []
@@ -217,8 +243,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("-n", type=int, default=200_000)
     parser.add_argument("--models", nargs="+", default=["hoeffding-tree", "adaptive-random-forest", "auto"])
+    parser.add_argument("--champions", action="store_true")
     parser.add_argument("--speed", action="store_true")
     given = parser.parse_args()
+    if given.champions:
+        champions(given.n // 2, given.seeds)
+        return
     if given.speed:
         speed()
         return
@@ -240,5 +270,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with printed("costs", "--speed"):
+    with printed("costs", "--champions", "--speed"):
         main()

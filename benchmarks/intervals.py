@@ -1,6 +1,7 @@
 """How often intervals and sets hold the label, over every 5,000 labels, with labels at once and late.
 
     python -m benchmarks.intervals DATA [--coverage 0.9] [--only elec agrawal ...]
+    python -m benchmarks.intervals DATA --calibration      how well probabilities mean what they say
 
 DATA is a folder with elec, weather, pendigits, nursery, splice, fried and abalone (.csv.gz); `demand` is elec's demand
 instead of its class. Beside them are streams that are generated, with drifts in the middle or none. A row: for each
@@ -11,6 +12,9 @@ them), then what intervals or sets and predictions are over all labels.
 A second table says why, where `auto` is more than a point off. Over the 5,000 labels that were held most often: how
 many of them the predicted class was right for, which is in the set whatever is asked for. And the least and greatest
 share if each label came at once for the intervals, around the predictions that were made without it.
+
+--calibration: log loss and calibration error over all labels, of probabilities as models give them and scaled by
+`calibrated`.
 """
 
 import argparse
@@ -56,6 +60,7 @@ GENERATED: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "friedman, gradual": ("friedman", ("20000:gradual:5000",), ("function=2",)),
 }
 N = 40_000  # generated rows
+CALIBRATED = ("elec", "weather", "pendigits", "nursery")
 MODELS = {CLASSES: ["hoeffding-tree", "adaptive-random-forest", "auto"], VALUES: ["fimt-dd", "auto"]}
 
 
@@ -140,12 +145,12 @@ def _row(*cells: object) -> None:
 def _range(least: float, greatest: float) -> str:
     low, high = f"{100 * least:.1f}", f"{100 * greatest:.1f}"
     if np.isnan(least):
-        return "none said"
+        return "none"
     return low if low == high else f"{low} to {high}"
 
 
 def _tables(found: dict[tuple[str, str], list[Found]], coverage: float) -> None:
-    late = [f"{delay:,} late" if delay else "held %: labels at once" for delay in DELAYS]
+    late = [f"{delay:,} late" if delay else "held %: immediate labels" for delay in DELAYS]
     forms: dict[str, tuple[str, str, Callable[[float], str]]] = {
         CLASSES: ("classes in a set", "accuracy %", lambda value: f"{100 * value:.1f}"),
         VALUES: ("width", "MAE", lambda value: f"{value:.3g}"),
@@ -159,7 +164,14 @@ def _tables(found: dict[tuple[str, str], list[Found]], coverage: float) -> None:
                 cells = [_range(one.least, one.greatest) for one in rows]
                 _row(*key, *cells, sizes, ", ".join(form(one.quality) for one in rows))
         print()
-    _row("data", "labels late", "held %", "the predicted class is right %", "held %, told at once", "of all %")
+    _row(
+        "data",
+        "labels late",
+        "held %",
+        "the predicted class is right %",
+        "held %, labels known immediately",
+        "of all %",
+    )
     _row(*["---"] * 6)
     for (data, model), rows in found.items():
         for delay, one in zip(DELAYS, rows, strict=True):
@@ -169,12 +181,33 @@ def _tables(found: dict[tuple[str, str], list[Found]], coverage: float) -> None:
                 _row(data, f"{delay:,}", *texts, f"{100 * one.share:.1f}")
 
 
+def calibration(folder: Path) -> None:
+    _row("data", "model", "labels late", "log loss", "scaled", "calibration error %", "scaled")
+    _row(*["---"] * 7)
+    models = ["naive-bayes", *MODELS[CLASSES]]
+    for name in CALIBRATED:
+        for delay in DELAYS[:2]:
+            file, found = open_data(folder / f"{name}.csv.gz"), []
+            for scales in (False, True):
+                problem = problem_for(file, task=CLASSES, label_delay=delay, calibrated=scales)
+                specs = [problem.spec(model, {}, 0) for model in models]
+                found.append(evaluate_all(file, specs, problem.goal, problem.n, label_delay=delay))
+            for model, plain, scaled in zip(models, *found, strict=True):
+                losses = (f"{one['log_loss']:.3f}" for one in (plain, scaled))
+                errors = (f"{100 * one['calibration_error']:.1f}" for one in (plain, scaled))
+                _row(name, model, f"{delay:,}", *losses, *errors)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
     parser.add_argument("--coverage", type=float, default=0.9)
     parser.add_argument("--only", nargs="+", default=[*FILES, *GENERATED])
+    parser.add_argument("--calibration", action="store_true")
     given = parser.parse_args()
+    if given.calibration:
+        calibration(given.data)
+        return
     found: dict[tuple[str, str], list[Found]] = {}
     for name in given.only:
         for delay in DELAYS:
@@ -186,5 +219,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with printed("intervals"):
+    with printed("intervals", "--calibration"):
         main()
