@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers import FOLDER, PeerError, find_moa, moa_rows, write_arff
-from benchmarks.record import write
+from benchmarks.record import printed
 from benchmarks.tables import test_then_train
 from riparian.models.contract import Schema
 from riparian.models.registry import create
@@ -80,24 +80,26 @@ def main() -> None:
         jar = find_moa(options.folder)
     except PeerError as error:
         print(f"MOA is left out: {error}", file=sys.stderr)
-    report: dict[str, dict[str, list[float]]] = {}
-    print(f"accuracy % of the {options.after:,} instances after the drift: mean (each seed)")
+    found: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for kind in STREAMS:
-            found: dict[str, list[float]] = {}
             for seed in range(1, options.seeds + 1):
                 stream = changing(kind, options.at, options.after, seed)
                 for model in OURS:
-                    found.setdefault(model, []).append(ours(model, stream, options.at))
+                    told = ours(model, stream, options.at)
+                    found.setdefault(model, {}).setdefault(kind, []).append(told)
                 for model in () if jar is None else MOA:
                     assert jar is not None
-                    found.setdefault(model, []).append(moas(jar, model, stream, options.at, Path(folder)))
-            report[kind] = found
-            for model, values in found.items():
-                each = " ".join(f"{value:.2f}" for value in values)
-                print(f"{kind:16}{model:26}{statistics.mean(values):7.2f}  ({each})", flush=True)
-    write("campaign-after-drift", report)
+                    told = moas(jar, model, stream, options.at, Path(folder))
+                    found.setdefault(model, {}).setdefault(kind, []).append(told)
+    print(
+        f"| of {options.after:,} after it, % | {' | '.join(STREAMS)} |\n{'|---' * (1 + len(STREAMS))}|"
+    )
+    for model, each in found.items():
+        cells = (f"{statistics.mean(one):.2f} ({' '.join(f'{value:.2f}' for value in one)})" for one in each.values())
+        print(f"| {model} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
-    main()
+    with printed("campaign-after-drift"):
+        main()

@@ -61,19 +61,21 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where MOA is kept")
     options = parser.parse_args()
     jar = find_moa(options.folder)
+    found: dict[str, dict[str, list[float]]] = {who: {kind: [] for kind in STREAMS} for who in (*OURS, *MOA)}
     for kind, module in STREAMS.items():
-        found: dict[str, list[float]] = {who: [] for who in (*OURS, *MOA)}
         for seed in map(int, options.seeds.split(",")):
             stream = module.source(seed).take(options.n)
             with tempfile.TemporaryDirectory() as temporary:
                 path = Path(temporary) / "stream.arff"
                 write_arff(path, stream)
                 for who, (name, parameters) in OURS.items():
-                    found[who].append(ours(name, parameters, stream, seed))
+                    found[who][kind].append(ours(name, parameters, stream, seed))
                 for who, learner in MOA.items():
-                    found[who].append(moa(jar, learner, path, options.n))
-        for who, figures in found.items():
-            print(f"{kind:22}{who:44}{statistics.mean(figures):6.1f} +- {statistics.pstdev(figures):.1f}", flush=True)
+                    found[who][kind].append(moa(jar, learner, path, options.n))
+    print(f"| | {' | '.join(f'`{kind}`' for kind in STREAMS)} |\n{'|---' * (1 + len(STREAMS))}|")
+    for who, each in found.items():
+        cells = (f"{statistics.mean(one):.1f} ± {statistics.pstdev(one):.1f}" for one in each.values())
+        print(f"| {who} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
