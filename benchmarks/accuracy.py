@@ -294,7 +294,8 @@ def together(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     failed = next((run for run in runs if "failed" in run), None)
     if failed is not None:
         return dict(failed)
-    figures = {name: [run[name] for run in runs] for name, value in runs[0].items() if isinstance(value, float | int)}
+    known = [name for name, value in runs[0].items() if isinstance(value, float | int)]
+    figures = {name: [run[name] for run in runs] for name in known if all(name in run for run in runs)}
     spread = {name: float(np.std(values, ddof=1)) for name, values in figures.items()} if len(runs) > 1 else {}
     means = {name: float(np.mean(values)) for name, values in figures.items()}
     return {**means, "peak_live_bytes": max(figures["peak_live_bytes"]), "spread": spread, "runs": list(runs)}

@@ -92,9 +92,7 @@ def main() -> None:
                     assert jar is not None
                     told = moas(jar, model, stream, options.at, Path(folder))
                     found.setdefault(model, {}).setdefault(kind, []).append(told)
-    print(
-        f"| of {options.after:,} after it, % | {' | '.join(STREAMS)} |\n{'|---' * (1 + len(STREAMS))}|"
-    )
+    print(f"| of {options.after:,} after it, % | {' | '.join(STREAMS)} |\n{'|---' * (1 + len(STREAMS))}|")
     for model, each in found.items():
         cells = (f"{statistics.mean(one):.2f} ({' '.join(f'{value:.2f}' for value in one)})" for one in each.values())
         print(f"| {model} | {' | '.join(cells)} |")

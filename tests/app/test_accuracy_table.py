@@ -45,6 +45,12 @@ def figures(accuracy, size):
     return {"accuracy": accuracy, "peak_live_bytes": size}
 
 
+def test_what_one_seed_alone_has_is_in_no_mean():
+    found = accuracy.together([figures(0.5, 10) | {"unforeseen": 3}, figures(0.7, 12)])
+    assert "unforeseen" not in found
+    assert (found["accuracy"], found["peak_live_bytes"], len(found["runs"])) == (pytest.approx(0.6), 12, 2)
+
+
 def test_what_stands_in_the_cells():
     data = {name: problem("classification", n)[1] for name, n in (("elec", 1200), ("x", 30))}
     results = {
