@@ -89,9 +89,9 @@ def methods(options: Options) -> Section:
                 except ValueError:  # it does not do the task
                     cells.append(ABSENT)
             rows.append((section, method, f"`{model}`", kind, *cells))
-    text = """The paper has no measurements. Each of its methods, at our defaults: fitted once on three quarters of a
-data set in random order ("whole"), or learning these one by one ("stream"), and tested on the last
-quarter. Accuracy in %; of abalone the mean absolute error. Dashes: the learner does not do the task."""
+    text = """The paper has no measurements. Each of its methods, at our defaults, learns three quarters of a data set
+in random order and is tested on the last quarter. It is fitted once ("whole"), or learns row by row
+("stream"). Accuracy in %; of abalone the mean absolute error. Dashes: the learner does not do the task."""
     return Section("Sections 2 to 6: the methods", text, ("section", "method", "learner", "", *SETS), rows)
 
 
