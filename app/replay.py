@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
+from msgspec.json import decode
 
 from riparian.app.dataset.instances import NEVER
 from riparian.app.errors import BrokerError, DataError, SpecError
@@ -47,6 +48,7 @@ from riparian.app.stream_file.spec import Spec
 from riparian.topics.decoding.headers import HeaderWriter
 from riparian.topics.names import FEATURES, LABELS, TIMESTAMP_AFTER_MS
 from riparian.topics.records import Headers, Rows
+from riparian.topics.vocabulary import canonical
 
 if TYPE_CHECKING:
     from riparian.app.kafka.connection import Producer
@@ -121,6 +123,7 @@ class Timeline:
     def __init__(self, spec: Spec, schedule: Schedule) -> None:
         self.schedule = schedule
         self.has_labels = spec.topics.labels is not None
+        self._class = None if spec.label.is_ is None else canonical(spec.label.is_)  # of every label, where it is one
         self.writer = spec.make_codec().writer(labels_inside=not self.has_labels)
         self.headers = HeaderWriter(spec.mapping(), labels_inside=not self.has_labels)
         self._ids: deque[str] = deque()
@@ -132,23 +135,30 @@ class Timeline:
         schedule, stop = self.schedule, rows.first + len(rows)
         stamps = [schedule.stamp(i) for i in range(rows.first, stop)]
         if self.has_labels:
-            if schedule.due is not None:
-                self._at_their_own_time(rows, schedule.due[rows.first : stop])
-            elif None in rows.y:
-                labelled = [i for i, y in enumerate(rows.y) if y is not None]
+            y, due = rows.y, None if schedule.due is None else schedule.due[rows.first : stop]
+            if self._class is not None:  # rows of other classes have no record
+                y = [one if one is not None and canonical(decode(one)) == self._class else None for one in y]
+            if due is not None:
+                self._at_their_own_time(rows.ids, y, due)
+            elif None in y:
+                labelled = [i for i, one in enumerate(y) if one is not None]
                 self._ids.extend(rows.ids[i] for i in labelled)
-                self._y.extend(y for y in rows.y if y is not None)
+                self._y.extend(one for one in y if one is not None)
                 self._due.extend(stamps[i] + schedule.delay_ms for i in labelled)
             else:
                 self._ids.extend(rows.ids)
-                self._y.extend(y for y in rows.y if y is not None)
+                self._y.extend(one for one in y if one is not None)
                 self._due.extend([stamp + schedule.delay_ms for stamp in stamps])
         values, headers = self.writer.features(self.headers.inside(rows), stamps), self.headers.features(rows, stamps)
         return ReplayRecords(list(map(str.encode, rows.ids)), values, stamps, headers)
 
-    def _at_their_own_time(self, rows: Rows, due: Sequence[int]) -> None:
-        """Those of the rows beside those that wait; null where a row has a time of its label alone."""
-        new = [(at, name, y or "null") for at, name, y in zip(due, rows.ids, rows.y, strict=True) if at != NEVER]
+    def _at_their_own_time(self, ids: Sequence[str], y: Sequence[str | None], due: Sequence[int]) -> None:
+        """Those of rows beside those that wait; null where a row has a time of its label alone."""
+        new = [
+            (at, name, one or "null")
+            for at, name, one in zip(due, ids, y, strict=True)
+            if at != NEVER and (one is not None or self._class is None)
+        ]
         waiting = sorted([*zip(self._due, self._ids, self._y, strict=True), *new], key=lambda one: one[0])
         self._due = deque(at for at, _, _ in waiting)
         self._ids = deque(name for _, name, _ in waiting)

@@ -14,7 +14,7 @@ from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from riparian.topics.places import IndexBits, place_of
-from riparian.topics.vocabulary import canonical
+from riparian.topics.vocabulary import Scalar, canonical
 
 Floats = NDArray[np.float64]
 
@@ -179,7 +179,8 @@ class Mapping:
     time, label_time : path of the event time, or None where there is none.
     y : path of a label inside the feature record, or None.
     label_y : path of the label in the labels topic; () where it is not in the value (see
-    `topics.decoding.headers.inside`). envelope, label_envelope : what stands around the row (see
+    `topics.decoding.headers.inside`). label_is : the class of every record of that topic, whose `label_y` is (); None
+    where records say it. envelope, label_envelope : what stands around the row (see
     `topics.decoding.envelopes`), or None. Paths begin at the record. max_bytes : largest value that is decoded, in
     bytes. max_instances : most instances of a bag.
     further : fields of a prediction that name the next offsets of input logs besides features and labels.
@@ -197,6 +198,7 @@ class Mapping:
     y: Path | None = ("y",)
     label_id: Path | None = ("id",)
     label_y: Path = ("y",)
+    label_is: Scalar | None = None
     label_time: Path | None = None
     envelope: str | None = None
     label_envelope: str | None = None

@@ -192,6 +192,9 @@ class InstanceReader:
         self._now = 0
         self._inside = goal is not None and spec.topics.labels is None
         self._y: Path = (goal or "",)
+        # Where every record of the topic is of one class, none says the others of the file: silence does.
+        silence = spec.join.unlabelled is not None and spec.join.unlabelled.is_ is not None
+        self._class = spec.label.is_ if silence else None
         self._decoder = ColumnDecoder(
             Mapping(
                 task=spec.task,
@@ -285,6 +288,8 @@ class InstanceReader:
         found = self._decoder.decode_labels(_batch(records), self.learner.classes)
         y = np.full(len(labels), np.nan)
         y[there if found.position is None else there[found.position]] = found.y
+        if self._class is not None and self.learner.classes is not None:
+            y[y != self.learner.classes.find(self._class)] = np.nan
         return y, [one._replace(position=int(there[one.position])) for one in found.rejected]
 
     def _written(self, block: RowBlock, first: int, labels: Any) -> Sequence[bytes] | None:

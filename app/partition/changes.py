@@ -37,6 +37,7 @@ LATEST_ARITHMETIC = 2
 DECISION, CLASS_WEIGHTS = "decision", "class_weights"
 UNLABELLED, ON_REPEAT = "join.unlabelled", "label.on_repeat"
 SEGMENTS = "metrics.segments"
+PRESENCE = "label.is"
 FORECASTS = ("label.of", "label.ahead", "label.by", "label.above")
 
 LATER = (
@@ -48,6 +49,7 @@ LATER = (
     CLASS_WEIGHTS,
     UNLABELLED,
     ON_REPEAT,
+    PRESENCE,
     SEGMENTS,
     *FORECASTS,
 )  # noted only where the stream file asks for them
@@ -116,7 +118,8 @@ def settings(spec: Spec) -> dict[str, Any]:
     found: dict[str, Any] = {"task": spec.task, "codec": spec.codec.plain(), "seed": spec.seed, "control": spec.control}
     found[ARITHMETIC] = LATEST_ARITHMETIC
     for place, part in (("record", spec.record), ("label", spec.label), ("predictions", spec.predictions)):
-        found |= {f"{place}.{field}": value for field, value in part.model_dump(mode="json").items()}
+        found |= {f"{place}.{field}": value for field, value in part.model_dump(mode="json", by_alias=True).items()}
+    found[PRESENCE] = None if spec.label.is_ is None else canonical(spec.label.is_)
     found[DECISION] = None if spec.decision is None else spec.decision.plain()
     found[CLASS_WEIGHTS] = spec.class_weights
     found[UNLABELLED] = None if spec.join.unlabelled is None else spec.join.unlabelled.plain()

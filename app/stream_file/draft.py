@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from riparian.app.errors import SpecError
+from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.sections.learning import SINGLE
 from riparian.app.stream_file.sections.outputs import long_enough
 from riparian.app.stream_file.sections.record import LABEL, FeatureSpec
@@ -74,6 +75,7 @@ class Draft(NamedTuple):
     record, label_record : fields of the sections `record` and `label`, where they are not the defaults
     hints : lines of comment behind the topics
     late : seconds from features to their label, the most that was seen
+    after : seconds after which silence counts, where labels come soon
     max_bytes : of the champion, where the default does not do
     clock : the column of times, of a forecast, or its topic
     rekey : why topics are copied by id, or by `rekey_by`, where they have to be
@@ -97,6 +99,7 @@ class Draft(NamedTuple):
     label_record: dict[str, Path | str | int | None] = {}  # noqa: RUF012
     hints: Sequence[str] = ()
     late: float | None = None
+    after: float | None = None
     rekey: str = ""
     max_bytes: int | None = None
     clock: str | None = None
@@ -340,6 +343,8 @@ def _keys(draft: Draft) -> list[str]:
         + (" A share needs the line classes below." if draft.classes else ""),
         *draft.brought,
     ]
+    if draft.partitions > 1 and draft.silent is not None:
+        hints.append("Beside join.unlabelled they need learning: partition, too.")
     if draft.partitions > 1:
         hints.append("A key's counts and means need its records in one partition (docs/build/keys.md).")
     return [*lines, *(f"# {_one_line(hint)}" for hint in hints), f"# keys: {{{', '.join(wanted)}}}"]
@@ -393,7 +398,7 @@ def _models(draft: Draft) -> list[str]:
             most = f"`alert` is true for the {100 * ALERTS:g} % of greatest score; docs/build/anomalies.md#alerts"
             lines.append(_line(f"decision: {{alert_rate: {ALERTS:g}}}", most))
     if draft.silent is not None:
-        return [*lines, *_silence(draft.silent, draft.late)]
+        return [*lines, *_silence(draft)]
     return lines if draft.label is None else [*lines, _horizon(draft.late)]
 
 
@@ -404,13 +409,18 @@ def _watch(draft: Draft) -> list[str]:
     return [_line("# drift: {distributions: true}", "alerts where values change, or go missing: docs/build/drift.md")]
 
 
-def _silence(silent: str, late: float | None) -> list[str]:
-    """When a record without a label is learned, and until when a label corrects it."""
-    horizon = max(60, 2 * math.ceil((late or 0.0) / DAY))
+def _silence(draft: Draft) -> list[str]:
+    """What is said of records without a label, where all labels are of one class."""
+    silent, late = scalar(draft.silent or ""), draft.late or 0.0
+    after, horizon = "14d", f"{max(60, 2 * math.ceil(late / DAY))}d"
+    if draft.after is not None:
+        after, horizon = format_duration(draft.after), format_duration(max(4 * draft.after, 3600.0))
+    seen = "" if draft.late is None else f": those seen came up to {format_duration(math.ceil(late))} later"
+    null = "" if "is" in draft.label_record else " One that can never get a label, as it was blocked, needs a null."
     return [
-        f"# A record without a label is learned as {_one_line(scalar(silent))} after 14 days; a later one corrects it",
-        "# (docs/build/late-labels.md). One that can never get a label, as it was blocked, needs one that is null.",
-        f"join: {{horizon: {horizon}d, unlabelled: {{is: {scalar(silent)}, after: 14d}}}}",
+        f"# A record without a label is learned as {_one_line(silent)} after {after}; a later one corrects it",
+        f"# (docs/build/late-labels.md). By then most labels should have come{seen}.{null}",
+        f"join: {{horizon: {horizon}, unlabelled: {{is: {silent}, after: {after}}}}}",
     ]
 
 

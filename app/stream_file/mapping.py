@@ -16,6 +16,8 @@ BESIDE = (KEY, OFFSET)  # what stands beside the value of a record, or in no rec
 def mapping_of(spec: Any) -> records.Mapping:
     bags = spec.task == records.MULTI_INSTANCE
     record, label = _places("record", spec.record), _places("label", spec.label)
+    if spec.label.is_ is not None:
+        label["y"] = None
     for kind, part in (("features", spec.record), ("labels", spec.label)):
         form = getattr(spec.codec, kind)
         if part.envelope is not None and form not in codecs.ENVELOPED[part.envelope]:
@@ -62,6 +64,7 @@ def mapping_of(spec: Any) -> records.Mapping:
         y=record["y"],
         label_id=None if label["id"] == KEY else label["id"],
         label_y=label["y"] or (),
+        label_is=spec.label.is_,
         label_time=label["time"],
         envelope=spec.record.envelope,
         label_envelope=spec.label.envelope,

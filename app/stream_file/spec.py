@@ -21,7 +21,13 @@ from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.sections.codec import RECORD_NAME, TOPIC_NAME
 from riparian.app.stream_file.sections.decision import amount_in, check_decision
 from riparian.app.stream_file.sections.drift import DriftSpec, check_drift
-from riparian.app.stream_file.sections.join import JoinSpec, check_forecasts, check_unlabelled, with_forecasts
+from riparian.app.stream_file.sections.join import (
+    JoinSpec,
+    check_forecasts,
+    check_presence,
+    check_unlabelled,
+    with_forecasts,
+)
 from riparian.app.stream_file.sections.kafka import PROVIDER
 from riparian.app.stream_file.sections.keys import KeySpec, check_keys
 from riparian.app.stream_file.sections.learning import PARTITION, SHARED, learning_of, usual_learning
@@ -115,6 +121,7 @@ class Spec(Fields):
                 f"predictions.calibrated: expected false with task {self.task}, which has no probabilities, found "
                 f"{str(self.predictions.calibrated).lower()}; remove it"
             )
+        check_presence(self)
         check_unlabelled(self)
         self._mapping = mapping_of(self)
         for kind in self.copied:
@@ -236,6 +243,7 @@ class Spec(Fields):
         )
         changed.check_drift()
         check_forecasts(changed)
+        check_presence(changed)
         check_unlabelled(changed)
         return changed
 

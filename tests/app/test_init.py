@@ -21,6 +21,7 @@ from riparian.app.stream_file.draft import most_values, quoted, write
 from riparian.app.stream_file.spec import Spec, load, loads
 from riparian.topics.records import RawBatch
 
+NOW, DAY = 1_700_000_000_000, 86_400.0  # ms, and seconds
 SHOP = "visit_id,at,plan,seats,paid,site,note,region,bought\n" + "".join(
     f"{1000 + i},2026-03-{1 + i % 28:02}T1{i % 10}:00:00,{('free', 'team', 'pro')[i % 3]},{i % 4},{i % 50 * 0.5},eu,"
     f"text {i},,{('no', 'yes')[i % 3 == 2]}\n"
@@ -304,6 +305,69 @@ def test_records_of_two_topics_are_joined_by_the_field_that_both_have() -> None:
         spec_of(TopicSample("orders", features, 1, 1), TopicSample("outcomes", apart, 1, 1))
 
 
+def clicks(n: int = 600, id_: str = "impression_id", late: int = 40_000) -> tuple[TopicSample, TopicSample]:
+    """Impressions, one each 10 s, and a click for every seventh, which says no more than whose it is. late : ms"""
+    shown = [{"impression": {"id": f"i-{i}"}, "slot": ["top", "foot"][i % 2], "bid": i % 13 / 4} for i in range(n)]
+    made = [one._replace(time=NOW + 10_000 * i) for i, one in enumerate(messages(shown, keys=False))]
+    of = [{id_: f"i-{i}", "clicked_at": NOW + 10_000 * i, "n": i % 3} for i in range(0, n, 7)]
+    late_ = [
+        one._replace(time=one.fields["clicked_at"] + late * (i % 2)) for i, one in enumerate(messages(of, keys=False))
+    ]
+    return TopicSample("impressions", made, 1, 1), TopicSample("clicks", late_, 1, 1)
+
+
+@pytest.mark.parametrize("id_", ["impression_id", "shown"])
+def test_labels_whose_records_say_that_something_happened_have_a_class_and_no_field(id_: str) -> None:
+    text, spec = write(of_topics(*clicks(id_=id_), name="ads", is_="clicked"))
+    assert (spec.record.id, spec.label.id, spec.label.is_) == (("impression", "id"), (id_,), "clicked")
+    assert (spec.classes, list(spec.features)) == (["no", "clicked"], ["slot", "bid"])
+    assert f'label: {{id: {id_}, is: "clicked"}}' in text
+    unlabelled = spec.join.unlabelled
+    assert unlabelled is not None
+    assert (unlabelled.is_, unlabelled.after, spec.join.horizon) == ("no", 300.0, 3600.0)
+    assert "those seen came up to 40s later" in text
+    assert "needs a null" not in text
+
+
+@pytest.mark.parametrize(
+    ("is_", "other"), [("yes", "no"), ("1", "0"), ("true", "false"), ("no", "yes"), ("sent", "no")]
+)
+def test_the_class_of_silence_is_another_one(is_: str, other: str) -> None:
+    spec = write(of_topics(*clicks(), name="ads", is_=is_))[1]
+    assert spec.classes == [other, is_]
+    assert spec.label.is_ == is_
+
+
+def test_after_how_long_silence_counts_is_what_a_topic_can_tell() -> None:
+    for n, late, after in (
+        (600, 40_000, 300.0),
+        (600, 900_000, 1800.0),
+        (50, 400_000, 14 * DAY),
+        (600, 5_000_000, 14 * DAY),
+    ):
+        spec = write(of_topics(*clicks(n, late=late), name="ads", is_="clicked"))[1]
+        assert spec.join.unlabelled is not None
+        assert spec.join.unlabelled.after == after
+
+
+def test_labels_without_a_field_are_asked_for_their_class() -> None:
+    features, labels = clicks()
+    found = r"which field of clicks is the label: .* by --is CLASS \(its fields are impression_id, clicked_at, n\)"
+    with pytest.raises(DataError, match=found):
+        of_topics(features, labels, name="ads", label="gone")
+    labels = labels._replace(
+        messages=[one._replace(fields={"impression_id": one.fields["impression_id"]}) for one in labels.messages]
+    )
+    with pytest.raises(DataError, match=r"by --is CLASS \(its fields are impression_id\)"):
+        of_topics(features, labels, name="ads")
+    for arguments, said in (
+        (("--is", "clicked", "--label", "y"), "--is and --label y exclude each other"),
+        (("--is", "clicked", "--task", "anomaly"), "--is and --task anomaly exclude each other"),
+    ):
+        assert said in run("init", "--from-topic", "t", "--labels", "l", *arguments).stderr
+    assert "--is is for --from-topic TOPIC" in run("init", "data.csv", "--is", "clicked").stderr
+
+
 @pytest.mark.parametrize("by_key", [True, False])
 @pytest.mark.parametrize(("days", "horizon"), [(3.4, 7), (3.6, 8), (41, 82)])
 def test_the_horizon_is_twice_the_lateness_that_was_seen(days: float, horizon: int, by_key: bool) -> None:
@@ -334,7 +398,10 @@ def test_labels_of_one_class_alone_are_held_against_silence(y: Any, classes: lis
     assert spec.class_vocabulary().find(y) == 1
     unlabelled = spec.join.unlabelled
     assert (unlabelled.is_, unlabelled.after, spec.join.horizon) == (spec.classes[0], 14 * 86_400.0, 60 * 86_400.0)
-    assert f"learned as {quoted(spec.classes[0]) if not isinstance(y, str) else spec.classes[0]} after 14 days" in text
+    assert (
+        f"learned as {quoted(spec.classes[0]) if not isinstance(y, str) else spec.classes[0]} after 14d; a later"
+        in text
+    )
     late = [one._replace(time=40 * 86_400_000) for one in labels]
     early = [one._replace(time=0) for one in features]
     topics = TopicSample("orders", early, 1, 1), TopicSample("outcomes", late, 1, 1)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from riparian.app.dataset.files.data import DataFile
 from riparian.app.errors import SpecError, StateError
-from riparian.app.evaluation.evaluate import spec_for
+from riparian.app.evaluation.evaluate import evaluate, spec_for
+from riparian.app.partition.changes import CARRIED, reconcile
 from riparian.app.partition.join.maturity import AMENDED, EXCHANGED, MATURED
 from riparian.app.partition.join.pending import COUNTERS, PendingStore, Unlabelled
 from riparian.app.partition.learner import PartitionLearner
@@ -212,6 +213,20 @@ def test_shares_count_labels_when_they_come_and_corrections_for_their_class(seed
     assert min(counted[name] for name in ("assumed", "corrections", "null_labels", "joined")) > 9
 
 
+def test_records_that_are_of_one_class_by_being_there_are_labels_of_it_to_the_bit():
+    said = [(stamp, record, label) for stamp, record, label in drawn(7, CLASSES, 500) if (label or {}).get("y") != "ok"]
+    bare = [(stamp, record, label and {"id": label["id"], "at": stamp}) for stamp, record, label in said]
+    specs = [spec_of(CLASSES, join=LATE, champion="hoeffding-tree", label=one) for one in ({}, {"is": "fraud"})]
+    (x, twin), (found, learner) = (folded(spec, events, [90]) for spec, events in zip(specs, (said, bare), strict=True))
+    np.testing.assert_array_equal(found, x)
+    assert learner.digest() == twin.digest()
+    assert min(learner.pending.counts[name] for name in ("assumed", "corrections", "joined")) > 9
+    snapshot = twin.checkpoint()
+    (change,) = reconcile(specs[1], snapshot.meta, [None] * len(specs[1].features)).found
+    assert (change.fate, change.sentence) == (CARRIED, "label.is was none, is fraud")
+    assert not reconcile(specs[0], snapshot.meta, [None] * len(specs[1].features)).found
+
+
 @pytest.mark.parametrize("repeats", ["ignore", "correct"])
 def test_a_learner_comes_to_the_same_however_its_stream_is_cut_and_restarted(repeats):
     spec, events = spec_of(CLASSES, join=LATE, label={"on_repeat": repeats}), with_nulls(5, 400)
@@ -336,6 +351,22 @@ CORRECT, OK, HELD = {"on_repeat": "correct"}, {"is": "ok", "after": "5s"}, {"aft
 
 def waiting_by(label=None, unlabelled=None):
     return build({**FOLD, "label": label or {}, "join": {"horizon": "60d", "unlabelled": unlabelled}}, "s")
+
+
+def test_a_file_whose_stream_reads_labels_of_one_class_is_evaluated_as_its_topics_would_be(tmp_path):
+    """Other labels of the file have no record, and count when silence does."""
+    draws, results = random.Random(2), []
+    rows = [(i, draws.random(), draws.random() < 0.2) for i in range(400)]
+    for label, other in (({"is": "fraud"}, "ok"), ({"is": "fraud"}, ""), ({}, "")):
+        data = tmp_path / "data.csv"
+        data.write_text("at,a,class\n" + "".join(f"{i},{a},{'fraud' if y else other}\n" for i, a, y in rows))
+        spec = build({**FOLD, "label": label, "join": {"horizon": "60d", "unlabelled": OK}})
+        options = {"clock": "at", "target": "class", "label_delay": 7.0}
+        file = DataFile(data)
+        of_file = spec_for(file, "naive-bayes", {}, stream=spec, **options)
+        found = evaluate(file, *of_file, label_delay=7.0, clock="at")
+        results.append({name: one for name, one in found.items() if "second" not in name and name != "curves"})
+    assert results[0] == results[1] == results[2]
 
 
 @pytest.mark.parametrize(

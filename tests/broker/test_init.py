@@ -112,3 +112,41 @@ def test_one_topic_of_sensors_has_forecasts_after_three_commands(stream: Any, pa
         plant.check(plant.stored(p))
         assert plant.holds(p).n_predictions == len(plant.predictions(p))
     assert known[-1]["id"] in here("explain", out, "--id", known[-1]["id"], *to)
+
+
+def test_clicks_that_say_no_more_than_whose_they_are_have_predictions_through_a_kill(stream: Any) -> None:
+    s, draws, n = stream(partitions=2), random.Random(1), 1500
+    to = ("--broker", s.broker)
+    shown, late = list[Sent](), list[Sent]()
+    for i in range(n):
+        at, slot = NOW + 2000 * i, draws.choice(["top", "foot"])
+        one = {"impression": {"id": f"i-{i}"}, "slot": slot, "bid": draws.random()}
+        shown.append(Sent(json.dumps(one).encode(), at, b"k"))
+        if draws.random() < (0.3 if slot == "top" else 0.05):
+            said = {"impression_id": f"i-{i}", "clicked_at": at}
+            late.append(Sent(json.dumps(said).encode(), at + draws.randrange(50_000), b"k"))
+    late = [*sorted(late, key=lambda one: one.time), Sent(b'{"clicked_at": 1}', NOW + 2000 * n, b"k")]
+    s.give((shown, late))
+    topics = s.spec.topics
+    asked = ("init", "--from-topic", topics.features, "--labels", topics.labels, *to)
+    assert "what it says by --is CLASS (its fields are impression_id, clicked_at)" in here(*asked, code=2)
+    out = s.folder / "ads.yaml"
+    said = here(*asked, "--is", "clicked", "--name", f"{s.name}-ads", "--out", out)
+    assert "A record without a label counts as no after 5m, and nothing is learned of it before" in said
+    out.write_text(out.read_text().replace("champion: auto", "champion: hoeffding-tree"))
+    ads = Stream(s.broker, s.folder, f"{s.name}-ads", partitions=2)
+    ads.path = out
+    ads.load()
+    assert f"each record of {topics.labels} is a label clicked" in here("check", out, *to)
+    with ads.worker() as worker:
+        ads.predicted(n // 2, worker)
+        worker.kill()
+    with ads.worker() as worker:
+        learner = ads.reach(n, len(late), worker)
+        worker.kill()
+    ads.check(learner)
+    ads.holds()
+    assert [one["riparian-reason"] for one in ads.letters()] == ["missing-id"]
+    counts = learner.pending.counts
+    assert min(counts["joined"] - counts["assumed"], counts["assumed"]) > 100
+    assert learner.decoder.classes.texts == ["no", "clicked"]

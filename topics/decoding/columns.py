@@ -270,10 +270,12 @@ class ColumnDecoder:
         fields = _Fields(reader, reader.decode(batch, bad), batch, bad, mapping.max_bytes)
         ids = _ids(fields, mapping.label_id)
         times = _times(fields, mapping.label_time)
-        y = fields.label(mapping.label_y, classes)
+        y: Any = Coded([mapping.label_is], np.zeros(len(batch), np.int64))  # that a record is there says it
+        if mapping.label_is is None:
+            y = fields.label(mapping.label_y, classes)
         if mapping.task == r.ANOMALY:
             fields.check_marks(mapping.label_y, y)
-        name, missing = dotted(mapping.label_y), [] if isinstance(y, Texts) else _missing(y)
+        name, missing = dotted(mapping.label_y) or "label.is", [] if isinstance(y, Texts) else _missing(y)
         null = {
             i for i in missing if i not in bad and not _untold(batch.values[i]) and fields.is_null(mapping.label_y, i)
         }

@@ -486,6 +486,8 @@ def _of_waiting(spec: "Spec") -> list[str]:
         what = label.of if label.above is None else f"whether {label.of} is above {label.above:g}"
         whose = "" if label.by is None else f" of the same {label.by}"
         lines.append(f"the label is {what} in the first record{whose} at least {format_duration(label.ahead)} later")
+    if label.is_ is not None:
+        lines.append(f"each record of {spec.topics.labels} is a label {label.is_}")
     if (given := spec.join.unlabelled) is not None:
         without = "not learned" if given.is_ is None else f"learned as {given.is_}, until a label corrects it"
         lines.append(f"labels wait until {format_duration(given.after)}; an instance without one by then is {without}")

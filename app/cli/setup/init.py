@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 )
 @click.option("--label", metavar="COLUMN", help="The column, or field, to predict. [default: guessed by its name]")
 @click.option(
+    "--is",
+    "is_",
+    metavar="CLASS",
+    help="With --labels: what each record there says, such as clicked.",
+)
+@click.option(
     "--id", "id_", metavar="FIELD", help="With --from-topic: the field of the id, or @key. [default: guessed]"
 )
 @click.option(
@@ -56,10 +62,14 @@ def command(data: Path | None, topic: str | None, as_json: bool, connection: "Co
     """
     if (data is None) == (topic is None):
         raise click.UsageError("give either FILE.csv or --from-topic TOPIC")
-    strangers = {"--labels": given["labels_topic"], "--id": given["id_"]} if topic is None else {"--bag": given["bag"]}
+    of_topics = {"--labels": given["labels_topic"], "--is": given["is_"], "--id": given["id_"]}
+    strangers = of_topics if topic is None else {"--bag": given["bag"]}
     for option, value in strangers.items():
         if value is not None:
             raise click.UsageError(f"{option} is {'for --from-topic TOPIC' if topic is None else 'for FILE.csv'}")
+    for option, value in {"--label": given["label"], "--task": given["task"]}.items():
+        if given["is_"] is not None and value not in (None, "classification"):
+            raise click.UsageError(f"--is and {option} {value} exclude each other: --is names a class, and no field")
 
     from riparian.app.stream_file.draft import write
     from riparian.app.stream_file.durations import format_duration
@@ -95,6 +105,11 @@ def command(data: Path | None, topic: str | None, as_json: bool, connection: "Co
         click.echo(
             f"Its label is {spec.label.of} as it is {format_duration(spec.label.ahead)} later, and until then no "
             "prediction has a value: label.ahead may be shorter, and --task anomaly needs no labels"
+        )
+    if (unlabelled := spec.join.unlabelled) is not None:
+        click.echo(
+            f"A record without a label counts as {unlabelled.is_} after {format_duration(unlabelled.after)}, and "
+            "nothing is learned of it before: join.unlabelled.after may be shorter, or longer"
         )
     click.echo("next:")
     for line in next_:
@@ -152,7 +167,9 @@ async def _of_topic(topic: str, connection: "Connection", given: dict[str, Any])
     features, there = await sample(connection, topic, beside)
     named = given["labels_topic"] or (beside if there else None)
     labels = None if named is None else (await sample(connection, named))[0]
-    known = {key: given[key] for key in ("label", "id_", "task", "nominal", "ignore")}
+    known = {key: given[key] for key in ("label", "id_", "task", "nominal", "ignore", "is_")}
+    if labels is None and given["is_"] is not None:
+        raise click.UsageError("--is needs the topic whose records say it: name it by --labels TOPIC")
     return of_topics(features, labels, name=given["name"] or stream_name(stem), **known)
 
 

@@ -9,6 +9,7 @@ from riparian.app.dataset.column import Column
 from riparian.app.dataset.guessing.from_file import (
     FEW,
     IDS,
+    SILENT,
     TIMES,
     check_left,
     forecast_of,
@@ -29,6 +30,8 @@ from riparian.topics.vocabulary import canonical
 
 KEY, OFFSET = "@key", "@offset"
 AHEAD = "1h"  # of a forecast
+NOT_SAID = "no", "yes"  # what a record is for which none says that it is what the labels are
+SOON = (60.0, 300.0, 600.0, 1800.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 86_400.0, 2 * 86_400.0, 7 * 86_400.0)  # seconds
 NO_JSON = (
     "no record of it is one, and init reads JSON alone; of Avro, Protobuf or Arrow write the stream file yourself "
     "(docs/reference/formats.md), and look at it by riparian check --broker"
@@ -131,9 +134,11 @@ def of_records(
     task: str | None = None,
     nominal: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    is_: str | None = None,
 ) -> Draft:
     """A stream for topics. label, id_, nominal, ignore : fields that are known already, as dotted paths; id_ : or
-    "@key", the Kafka key, or "@offset", the place of the record.
+    "@key", the Kafka key, or "@offset", the place of the record. is_ : the class of every record of `labels`, in place
+    of a label.
 
     Raises
     ------
@@ -161,29 +166,34 @@ def of_records(
         goal = _label(found, label, taken, features.topic)
         goal_column = found[goal].column
         taken.add(goal)
-    elif labels is not None:
-        ids = {_value(message, label_id) for message in labels.messages}
+    elif labels is not None and is_ is None:
+        ids = {_value(message, label_id) for message in labels.messages} - {None}
         rest = {
             path: leaf
             for path, leaf in of_labels.items()
             if leaf.ids != ids and not _is_time(path, leaf) and not path[0].startswith(AROUND)
         }
-        goal = _label(rest, label, set(), labels.topic)
+        goal = _label(rest, label, set(), labels.topic, of_labels)
         goal_column = of_labels[goal].column
     beside = {path: leaf for path, leaf in found.items() if path not in taken and not path[0].startswith(AROUND)}
     judged = [_feature(path, leaf, beside, nominal, ignore) for path, leaf in beside.items()]
     where = f"topic {features.topic}"
-    check_left(judged, None if goal is None else dotted(goal), where)
+    said = is_ if goal is None else dotted(goal)
+    check_left(judged, said, where)
     kept = [path for path, one in zip(beside, judged, strict=True) if not one.dropped]
     if later is not None and later[1] is not None:
         kept.append(later[1])  # a field beside the features
     x = _common(features.messages, kept)
     kind, classes = ANOMALY, list[str]()
-    silent = None if labels is None else silent_class(goal_column, task)
+    silent = None
+    if labels is not None:
+        silent = (
+            silent_class(goal_column, task) if is_ is None else SILENT.get(is_.lower(), NOT_SAID[is_ == NOT_SAID[0]])
+        )
     if later is not None:
         kind = REGRESSION
     elif silent is not None:
-        kind, classes = CLASSIFICATION, [silent, goal_column.first]
+        kind, classes = CLASSIFICATION, [silent, goal_column.first if is_ is None else is_]
     elif goal is not None:
         kind, classes = task_of(goal_column, dotted(goal), task, where)
     record: dict[str, Path | str | int | None] = {"envelope": features.envelope, "id": id_path, "time": time, "x": x}
@@ -194,12 +204,13 @@ def of_records(
     plain = {"envelope": None, "id": ("id",), "time": None, "x": ("x",), "y": ("y",)}
     of_label: dict[str, Path | str | int | None] = {}
     if labels is not None:
-        of_label = {"envelope": labels.envelope, "id": label_id, "y": goal}
+        of_label = {"envelope": labels.envelope, "id": label_id, **({"y": goal} if is_ is None else {"is": is_})}
     named = _named(judged, list(beside), x)
     forecast: dict[str, Any] = {}
     if later is not None:
         names = {path: one.name for path, one in zip(beside, named, strict=True)}
         forecast = _forecast(features, later, names, x)
+    late = None if labels is None else _late(features, id_path, labels, label_id)
     source = f"{len(features.messages):,} records of {features.topic}"
     if labels is not None:
         source += f" and {len(labels.messages):,} of {labels.topic}"
@@ -208,7 +219,7 @@ def of_records(
         name=name,
         source=source + (f" ({skipped:,} more hold no JSON object)" if skipped else ""),
         task=kind,
-        label=None if goal is None else dotted(goal),
+        label=said,
         features=named,
         classes=classes,
         rarest=None if goal is None or silent is not None else rarest(goal_column, classes),
@@ -218,8 +229,9 @@ def of_records(
         topics={"features": features.topic, "labels": None if labels is None else labels.topic},
         rekey="" if labels is None else _apart(features, id_path, labels, label_id),
         record={key: value for key, value in record.items() if value != plain[key]},
-        label_record={key: value for key, value in of_label.items() if value != plain[key]},
-        late=None if labels is None else _late(features, id_path, labels, label_id),
+        label_record={key: value for key, value in of_label.items() if value != plain.get(key)},
+        late=late,
+        after=_soon(features, late),
     )
     return draft._replace(**forecast)
 
@@ -296,6 +308,15 @@ def _late(features: TopicSample, id_: Path | str, labels: TopicSample, label_id:
     return max(waits) / 1000 if waits else None
 
 
+def _soon(features: TopicSample, late: float | None) -> float | None:
+    """Seconds after which what has no label will hardly get one; None where that is not known of so short a topic, or
+    it takes weeks."""
+    times = [message.time for message in features.messages if message.time is not None]
+    if late is None or not times:
+        return None
+    return next((step for step in SOON if 2 * late <= step <= (max(times) - min(times)) / 2000), None)
+
+
 def _value(message: Message, id_: Path | str) -> str | None:
     """The id of a message, as Leaf.ids has it."""
     if isinstance(id_, str):
@@ -323,24 +344,28 @@ def _ids(
     """Where the id stands in both records."""
     if labels is None and given == OFFSET:
         return OFFSET, OFFSET
-    ours = _candidates(features, found, given, labels is None)
+    ours = _candidates(features, found, given) or ({OFFSET: set()} if labels is None else {})
+    if not ours:
+        raise DataError(
+            f"it is not clear which field of {features.topic} is the id: name it by --id, or say --id @key for the "
+            f"Kafka key (its fields are {_listing(found)})"
+        )
     if labels is None:
         return next(iter(ours)), next(iter(ours))
-    theirs = _candidates(labels, of_labels, None, False)
-    pairs = [(len(ours[a] & theirs[b]), a, b) for a in ours for b in theirs]
-    n, *best = max(pairs, key=lambda pair: pair[0])
-    if n == 0:
-        raise DataError(
-            f"no id was found both in {features.topic} and {labels.topic}: say by --id FIELD where the id stands, or "
-            "wait until labels have come"
-        )
-    return best[0], best[1]
+    any_field: dict[Path | str, set[str]] = {path: of_labels[path].ids for path in _unique(labels, of_labels)}
+    for theirs in (_candidates(labels, of_labels, None), any_field):
+        pairs = [(len(ours[a] & theirs[b]), a, b) for a in ours for b in theirs]
+        n, *best = max(pairs, key=lambda pair: pair[0], default=(0,))
+        if n:
+            return best[0], best[1]
+    raise DataError(
+        f"no id was found both in {features.topic} and {labels.topic}: say by --id FIELD where the id stands, or "
+        "wait until labels have come"
+    )
 
 
-def _candidates(
-    topic: TopicSample, found: Mapping[Path, FieldSample], given: str | None, alone: bool
-) -> dict[Path | str, set[str]]:
-    """Paths that may hold the id, the likeliest first, and the ids there. alone : whether no labels name it."""
+def _candidates(topic: TopicSample, found: Mapping[Path, FieldSample], given: str | None) -> dict[Path | str, set[str]]:
+    """Paths that may hold the id, the likeliest first, and the ids there."""
     keys = [message.key for message in topic.messages if message.key]
     if given == KEY:
         return {KEY: set(keys)}
@@ -350,26 +375,24 @@ def _candidates(
         if not named:
             raise DataError(f"no record of {topic.topic} has a field {given!r}: its fields are {_listing(found)}")
         return named
-    likely: list[Path] = [
-        path
-        for path, leaf in found.items()
-        if leaf.kinds <= {"text", "number"}
-        and (_name(path) in IDS or words(path[-1])[-1:] == ["id"])
-        and len(leaf.cells) == n
-        and (OF_CHANGES if topic.envelope == DEBEZIUM else 2) * len(leaf.ids) > n
-    ]
+    likely = [path for path in _unique(topic, found) if _name(path) in IDS or words(path[-1])[-1:] == ["id"]]
     likely.sort(key=lambda path: (path[0].startswith(AROUND), _name(path) not in IDS, len(path)))
     candidates: dict[Path | str, set[str]] = {path: found[path].ids for path in likely}
     if len(keys) == n and 2 * len(set(keys)) > n:
         candidates[KEY] = set(keys)
-    if not candidates and alone:
-        return {OFFSET: set()}
-    if not candidates:
-        raise DataError(
-            f"it is not clear which field of {topic.topic} is the id: name it by --id, or say --id @key for the Kafka "
-            f"key (its fields are {_listing(found)})"
-        )
     return candidates
+
+
+def _unique(topic: TopicSample, found: Mapping[Path, FieldSample]) -> list[Path]:
+    """Paths at which all records but a few odd ones have a text or a whole number, mostly another one."""
+    n = len(topic.messages)
+    return [
+        path
+        for path, leaf in found.items()
+        if leaf.kinds <= {"text", "number"}
+        and 20 * len(leaf.cells) >= 19 * n
+        and (OF_CHANGES if topic.envelope == DEBEZIUM else 2) * len(leaf.ids) > n
+    ]
 
 
 def _name(path: Path) -> str:
@@ -380,7 +403,14 @@ def _is_called_label(path: Path) -> bool:
     return any(map(is_called_label, path))
 
 
-def _label(found: Mapping[Path, FieldSample], given: str | None, taken: set[Any], topic: str) -> Path:
+def _label(
+    found: Mapping[Path, FieldSample],
+    given: str | None,
+    taken: set[Any],
+    topic: str,
+    of_labels: Mapping[Path, FieldSample] | None = None,
+) -> Path:
+    """of_labels : all fields, of a topic of labels."""
     names = [path for path in found if path not in taken]
     if given is not None:
         chosen = [path for path in found if dotted(path) == given]
@@ -390,9 +420,13 @@ def _label(found: Mapping[Path, FieldSample], given: str | None, taken: set[Any]
         cure = (
             "name it by --label FIELD, or the topic of the labels by --labels TOPIC, or say --task anomaly without one"
         )
-        raise DataError(
-            f"it is not clear which field of {topic} is the label: {cure} (its fields are {_listing(found)})"
-        )
+        if of_labels is not None:
+            cure = (
+                "name it by --label FIELD, or, where each record says that something happened, such as a click, what "
+                "it says by --is CLASS"
+            )
+        listing = _listing(found if of_labels is None else of_labels)
+        raise DataError(f"it is not clear which field of {topic} is the label: {cure} (its fields are {listing})")
     return chosen[0]
 
 

@@ -147,10 +147,11 @@ def check_forecasts(spec: Any) -> None:
             f"{place}: expected nothing beside label.of, since labels are later values of the stream itself, found "
             "one; remove the line, or label.of"
         )
-    read = sorted(spec.label.model_fields_set & {"envelope", "id", "y", "time"})
+    read = sorted(spec.label.model_fields_set & {"envelope", "id", "is_", "y", "time"})
     if read:
         raise ValueError(
-            f"label.{read[0]}: expected nothing beside label.of, since no label is read, found a value; remove the line"
+            f"label.{read[0].rstrip('_')}: expected nothing beside label.of, since no label is read, found a value; "
+            "remove the line"
         )
     if label.on_repeat != "ignore":
         raise ValueError("label.on_repeat: expected ignore beside label.of, since a label comes once; remove the line")
@@ -172,6 +173,38 @@ def check_forecasts(spec: Any) -> None:
                 "1000000}} where producers key their records by it, have workers copy the topic by it "
                 f"(rekey: {{features: TOPIC, by: {label.by}}}), or write partitions: 1"
             )
+
+
+def check_presence(spec: Any) -> None:
+    """ValueError where each record of the labels' topic is to be a label of one class, and cannot be, or nothing else
+    would be learned."""
+    given, unlabelled = spec.label.is_, spec.join.unlabelled
+    if given is None:
+        return
+    if "y" in spec.label.model_fields_set:
+        raise ValueError(
+            "label.y: expected nothing beside label.is, by which every record of the topic is a label of that class, "
+            "found a path; remove one of them"
+        )
+    if spec.task in VALUES:
+        raise ValueError(
+            f'label.is: expected nothing with task {spec.task}, whose labels are numbers, found "{given}"; name the '
+            "field of the label by label.y, or change the task"
+        )
+    if spec.classes is not None and canonical(given) not in map(canonical, spec.classes):
+        known = ", ".join(map(str, spec.classes))
+        raise ValueError(f'label.is: expected one of classes ({known}), found "{given}"; name one of them')
+    other = None if unlabelled is None else unlabelled.is_
+    if other is None and (spec.record.y is None or "y" not in spec.record.model_fields_set):
+        raise ValueError(
+            "join.unlabelled: expected the class of records without a label beside label.is, since a model learns "
+            "nothing of one class alone, found none; add it, such as unlabelled: {is: CLASS, after: 14d}, or name by "
+            "record.y where labels of other classes are"
+        )
+    if other is not None and canonical(other) == canonical(given):
+        raise ValueError(
+            f'join.unlabelled.is: expected another class than label.is, found "{other}" for both; change one of them'
+        )
 
 
 def check_unlabelled(spec: Any) -> None:

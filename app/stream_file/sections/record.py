@@ -183,6 +183,11 @@ class LabelSpec(Section):
 
     id: KeyPath = Field(default="id", description="Path of the id, a text or an integer; `@key` for the Kafka key.")
     y: _FieldPath = Field(default="y", description="Path of the label.")
+    is_: Label | None = Field(
+        default=None,
+        alias="is",
+        description="Class of every record of the topic, in place of `y`, as of clicks or chargebacks.",
+    )
     time: _FieldPath | None = Field(default=None, description="Path of the event time, as in `record.time`.")
     on_repeat: Literal["ignore", "correct"] = Field(
         default="ignore",
