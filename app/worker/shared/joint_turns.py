@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LEAST = 512  # features that wait, from which on turns are taken together
+LEAST, LEAST_EACH = 512, 128  # features that wait, and of a partition, from which on turns are taken together
 MOST = 16_384  # in one turn, about
+FEW_EACH = 32  # of a partition in one turn: a turn of fewer takes about as long, as partitions cost more than these
 TURN_SECONDS = 0.3  # that a turn takes, about: a stop waits for it
 POLL_SECONDS = 0.002
 PATIENT_SECONDS = 1.0  # that a turn waits until the models have learned all of the log
@@ -48,14 +49,15 @@ class TurnSize:
     most : int
     """
 
-    def __init__(self) -> None:
-        self.most = LEAST
+    def __init__(self, n_partitions: int) -> None:
+        self._least = FEW_EACH * n_partitions
+        self.most = max(LEAST, self._least)
 
     def judge(self, n: int, seconds: float) -> None:
         """A turn of n features took so long. One that was held up by something else makes the next no less than half
         as large."""
         wanted = int(n * TURN_SECONDS / max(seconds, 1e-9))
-        self.most = max(1, self.most // 2, min(MOST, 2 * self.most, wanted)) if n else self.most
+        self.most = max(self._least, self.most // 2, min(MOST, 2 * self.most, wanted)) if n else self.most
 
 
 class JointTurns:
@@ -70,7 +72,7 @@ class JointTurns:
         self._next = -1  # offset of the next record of the log, while nobody else has appended any
         self._usable: bool = worker.spec.learning.max_behind is None
         self._more = True
-        self._size = TurnSize()
+        self._size = TurnSize(worker.spec.partitions)
 
     async def fence(self) -> None:
         """From here on nobody appends for all partitions who has begun to before."""
@@ -115,7 +117,7 @@ class JointTurns:
         return (
             self._usable
             and len(tasks) == self._worker.spec.partitions
-            and sum(task.n_waiting for task in tasks) >= LEAST
+            and sum(task.n_waiting for task in tasks) >= max(LEAST, LEAST_EACH * len(tasks))
             and all(task.steps_together for task in tasks)
         )
 
