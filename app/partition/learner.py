@@ -30,6 +30,7 @@ from riparian.app.partition.lineup.lineup import Lineup, ModelsOfState
 from riparian.app.partition.lineup.model_commands import FILES
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.outcome import Figures, MovedLabel, Outcome, dead_letters, together
+from riparian.app.partition.predictions.joint_prediction import Unpredicted
 from riparian.app.partition.predictions.prediction_columns import columns_of
 from riparian.app.partition.predictions.reasons import keys_of
 from riparian.app.partition.records import clock
@@ -261,8 +262,9 @@ class PartitionLearner:
 
     def _stages(self, decoding: JointDecoding | None, release: Release) -> Stages[list[Outcome]]:
         batch = yield from self._joining(release, decoding)
-        yield
-        return [(yield from self._running(batch))]
+        asked = self.learning.ask(batch.features, batch.joined)
+        yield 0.0
+        return [(yield from self._running(batch, asked))]
 
     def apply(self, features: Features, labels: Labels, release: Release) -> Outcome:
         """Predict, join and learn a decoded batch.
@@ -281,19 +283,21 @@ class PartitionLearner:
     def _joining(self, release: Release, decoding: JointDecoding | None = None) -> Stages["JoinedBatch"]:
         asked = None if decoding is None else decoding.ask(self.decoder, release)
         if asked is not None:
-            yield
+            yield 0.0
         started = time.perf_counter()
         found = None if decoding is None or asked is None else decoding.answer(asked)
         features, labels = found or self._decoded_in_order(release)
-        seconds = time.perf_counter() - started
-        yield
+        share = 0.0 if asked is None else asked.seconds
+        seconds = time.perf_counter() - started + share
+        yield share
         return self._joined(features, labels, release, seconds)
 
-    def _running(self, batch: "JoinedBatch") -> Stages[Outcome]:
+    def _running(self, batch: "JoinedBatch", asked: Unpredicted | None = None) -> Stages[Outcome]:
         started = time.perf_counter()
-        ran = self.learning.run(batch.features, batch.joined, batch.draws)
-        seconds = time.perf_counter() - started
-        yield
+        ran = self.learning.run(batch.features, batch.joined, batch.draws, asked)
+        share = 0.0 if asked is None else asked.seconds
+        seconds = time.perf_counter() - started + share
+        yield share
         return self.finish(batch._replace(started=time.perf_counter() - seconds), ran)
 
     def _decoded_in_order(self, release: Release) -> tuple[Features, Labels]:

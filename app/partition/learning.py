@@ -28,6 +28,7 @@ from riparian.app.partition.outcome import DeadLetter, Joint, Outcome
 from riparian.app.partition.predictions.by_segment import BySegment
 from riparian.app.partition.predictions.decision_policy import DecisionPolicy, decided_name
 from riparian.app.partition.predictions.intervals import Intervals
+from riparian.app.partition.predictions.joint_prediction import Unpredicted
 from riparian.app.partition.predictions.serving import Serving, Servings, scaling_name
 from riparian.app.partition.records.decoder import PartitionDecoder
 from riparian.app.partition.records.log_positions import LogPositions
@@ -43,7 +44,9 @@ from riparian.topics.records import DriftRecord, Features
 from riparian.topics.vocabulary import Scalar, Vocabulary
 
 T = TypeVar("T")
-Stages = Generator[None, None, T]  # of a step: others may take each stage of theirs before it goes on with the next
+# Of a step: others may take each stage of theirs before it goes on with the next. It gives the seconds to be added to
+# those that the stage has taken (`JointItem`).
+Stages = Generator[float, None, T]
 Step = Callable[[Release], Stages[list[Outcome]]]
 
 
@@ -204,9 +207,19 @@ class Learning:
         """Have room for what was decoded."""
         raise NotImplementedError
 
-    def run(self, features: Features, joined: Joined, draws: NDArray[np.uint64] | None) -> Ran:
-        """Predict, learn and score what was joined. draws : as `reasons.keys_of` gives them, where these are asked
-        for."""
+    def ask(self, features: Features, joined: Joined) -> Unpredicted | None:
+        """Predict what was joined with what others ask for, who have the same models; None where it has its own."""
+        return None
+
+    def run(
+        self,
+        features: Features,
+        joined: Joined,
+        draws: NDArray[np.uint64] | None,
+        asked: Unpredicted | None = None,
+    ) -> Ran:
+        """Predict, learn and score what was joined. draws : as `reasons.keys_of` gives them, where these are asked for.
+        asked : as `ask` has given it."""
         raise NotImplementedError
 
     def obey_all(self) -> None:
@@ -438,7 +451,13 @@ class OwnLearning(Learning):
         self.fit_schema()
         self.promotion.models = self.lineup.learners()
 
-    def run(self, features: Features, joined: Joined, draws: NDArray[np.uint64] | None) -> Ran:
+    def run(
+        self,
+        features: Features,
+        joined: Joined,
+        draws: NDArray[np.uint64] | None,
+        asked: Unpredicted | None = None,
+    ) -> Ran:
         program, findings, decisions = joined.program, list[Finding](), list[PromotionDecision]()
         weighted, learns = self.lineup.stakes.weighted(program), len(program.op) > len(joined.predicted)
         for name, role in self.roles.items():

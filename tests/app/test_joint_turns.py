@@ -200,7 +200,9 @@ def test_turns_keep_up_where_partitions_cost_more_than_their_records() -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 4, 64])
 def test_what_a_live_stream_has_waiting_for_a_moment_is_no_backlog(n: int, tmp_path: Path) -> None:
-    together = JointTurns(engine_of(stream_file(tmp_path, "joint", learning="shared", partitions=n)[1], tmp_path).worker)
+    together = JointTurns(
+        engine_of(stream_file(tmp_path, "joint", learning="shared", partitions=n)[1], tmp_path).worker
+    )
     waiting = max(LEAST, LEAST_EACH * n)
     for more, taken in ((-1, False), (0, True)):
         tasks = [Task() for _ in range(n)]

@@ -503,18 +503,20 @@ def test_tasks_that_encode_together_leave_out_what_was_sent_as_each_alone_does(s
 
 def test_the_seconds_of_a_step_are_without_those_of_other_partitions(spec, monkeypatch):
     runners = [runner_of(spec) for _ in range(3)]
-    clock, found = types.SimpleNamespace(now=0.0), []
+    clock, found, judged, share = types.SimpleNamespace(now=0.0), [], [], 0.0
     monkeypatch.setattr(module, "time", types.SimpleNamespace(perf_counter=lambda: clock.now, thread_time=lambda: 0.0))
 
     async def step(runner: PartitionTask, seconds: float) -> None:
-        def stages(_: object) -> Iterator[None]:
+        def stages(_: object) -> Iterator[float]:
             for _ in range(3):
                 clock.now += seconds
-                yield
+                yield share
             clock.now += seconds
-            return None, [], [], []
+            return (None, [], [], []), share
 
-        runner._stages, runner._brief.most, runner._brief.clock = stages, 10, lambda _: lambda: clock.now
+        # Some of the time others had the processor: how brief a step is may go by that, and its seconds never do.
+        runner._stages, runner._brief.most, runner._brief.clock = stages, 10, lambda _: lambda: clock.now / 2
+        monkeypatch.setattr(runner._brief, "judge", lambda n, seconds: judged.append(seconds))
         found.append((await runner.step(types.SimpleNamespace(n=10))).seconds)
 
     def made(_: object) -> object:
@@ -528,7 +530,10 @@ def test_the_seconds_of_a_step_are_without_those_of_other_partitions(spec, monke
         return made
 
     assert eagerly(step(runners[0], 1.0), step(runners[1], 10.0)) == [None, None]
-    assert found == [4.0, 40.0]
+    assert (found, judged) == ([4.0, 40.0], [2.0, 20.0])
+    share = 0.25  # of what others have done for it
+    assert eagerly(step(runners[0], 1.0)) == [None]
+    assert (found[2], judged[2]) == (5.0, 3.0)
     runners[2].learner.step, runners[2].made_of, runners[2].host.in_thread = made, lambda one: one, in_thread
     assert asyncio.run(runners[2].step(types.SimpleNamespace(n=1000))).seconds == 5.0
 
@@ -719,7 +724,7 @@ def test_a_step_is_not_brief_while_its_thread_waits_for_others(spec, on_the_loop
     runner.host.in_thread, runner.host.encoding = asyncio.to_thread, types.SimpleNamespace(ask=lambda *_: None)
     runner.learner = types.SimpleNamespace(
         learning=types.SimpleNamespace(hold=lambda: on_the_loop, let_go=lambda: None, takes=lambda n: None),
-        stages=lambda *_: (shared() for _ in range(2)),
+        stages=lambda *_: (shared() or 0.0 for _ in range(2)),
         step=lambda release: shared(),
     )
     runner.made_of = lambda outcome, _=None: (outcome, [], [], [])

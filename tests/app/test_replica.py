@@ -3,6 +3,7 @@ itself, by the order that its predictions recorded."""
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
+from riparian.app.partition.predictions import joint_prediction
+from riparian.app.partition.predictions.joint_prediction import Unpredicted
 from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.partition.shared.replica import MOST_APART, FollowedLearning, Replica, gathered
@@ -323,12 +326,19 @@ FEW = 3  # the seed of worlds whose steps have few instances: one in each partit
 @pytest.mark.parametrize(
     ("name", "seed"), [*zip(FIELDS, [0, 1, 2] * 3, strict=False), ("replace", FEW), ("commands", FEW)]
 )
-def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(name: str, seed: int) -> None:
+def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(
+    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The twin: each partition folds its own topics and the whole log, by the order that its predictions recorded."""
-    few = seed == FEW
+    few, groups = seed == FEW, list[Sequence[Unpredicted]]()
+    predict = joint_prediction._predict
+    monkeypatch.setattr(joint_prediction, "_predict", lambda group: (groups.append(group), predict(group))[1])
     n = 960 if name == "rule" else 720 if "control" in FIELDS[name] and not few else 360
     kind = InStages if seed in (2, FEW) else Led
     world = lived(stream(**FIELDS[name]), n=n, seed=seed, chunk=3 if few else 12, kind=kind)
+    assert bool(groups) is (kind is InStages)
+    assert all(one.done for group in groups for one in group)
+    assert {len(group) for group in groups} <= {2, 3}
     assert world.n_restarts
     assert world.n_recovered
     assert world.n_moved or few

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from riparian.app.partition.joint_work import JointWork
+from riparian.app.partition.joint_work import JointItem, JointWork
 from riparian.app.partition.outcome import Outcome
 from riparian.topics.names import CHAMPION
 
@@ -26,7 +26,7 @@ class PredictionEncoder(Protocol):
     def encoding_likeness(self, outcome: Outcome) -> Hashable | None: ...
 
 
-class Unencoded:
+class Unencoded(JointItem):
     """What one partition has to encode.
 
     Attributes
@@ -36,7 +36,8 @@ class Unencoded:
     """
 
     def __init__(self, learner: PredictionEncoder, outcome: Outcome, like: Hashable) -> None:
-        self.learner, self.outcome, self.like = learner, outcome, like
+        super().__init__(like, len(outcome.ids))
+        self.learner, self.outcome = learner, outcome
         self.found: Sequence[bytes] | None = None
 
 
@@ -53,7 +54,7 @@ class JointEncoding:
 
     def answer(self, asked: Unencoded) -> Sequence[bytes] | None:
         """What `ask` has asked for; None where the partition has to encode it by itself."""
-        self._work.do()
+        self._work.do(asked)
         return asked.found
 
 

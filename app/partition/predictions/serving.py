@@ -152,11 +152,18 @@ class Serving:
     def predict(self, role: ModelSlot, x: Floats, rows: NDArray[np.int32]) -> None:
         """Predict instances that wait in these rows of the pending store, and learn nothing. x : (n, d), with the codes
         of the models."""
-        names = [self.name, *self.kept_names]
-        out, *kept = (np.zeros((len(rows), self._pending.out[name].shape[1])) for name in names)
-        role.model.run_with(asked_at_once(x), role.columns_of(x), out, kept)
-        for name, found in zip(names, (out, *kept), strict=True):
-            self._pending.out[name][rows] = found
+        self.keep(rows, self.ask(role, x))
+
+    def ask(self, role: ModelSlot, x: Floats) -> list[Floats]:
+        """What the model predicts of instances, and what it keeps beside each: arrays of (n, n_outputs)."""
+        found = [np.zeros((len(x), self._pending.out[name].shape[1])) for name in (self.name, *self.kept_names)]
+        role.model.run_with(asked_at_once(x), role.columns_of(x), found[0], found[1:])
+        return found
+
+    def keep(self, rows: NDArray[np.int32], found: Sequence[Floats]) -> None:
+        """What `ask` has found of instances that wait in these rows."""
+        for name, columns in zip((self.name, *self.kept_names), found, strict=True):
+            self._pending.out[name][rows] = columns
 
     def calibrate(self, program: Program, instead: Floats | None = None) -> None:
         """Scale or shift the predictions of a program that was run, if asked for, and see how well calibrated they
@@ -212,6 +219,8 @@ class Serving:
     def explain(self, role: ModelSlot, x: Floats, rows: NDArray[np.int32], keys: NDArray[np.uint64] | None) -> None:
         """Of predictions of instances that wait in these rows, which have been decided: the model has learned nothing
         since. x : as in `predict`."""
+        if keys is None:
+            return
         program = asked_at_once(x)
         if (reasons := self.begin_reasons(program, keys)) is not None and len(rows):
             named = None if self.decision is None else self.named[rows, 0]

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from riparian.app.partition.joint_work import JointWork
+from riparian.app.partition.joint_work import JointItem, JointWork
 from riparian.app.partition.records.decoder import Likeness, PartitionDecoder
 from riparian.app.partition.records.partition_group import Release, concatenate
 from riparian.topics.names import FEATURES, LABELS
@@ -18,7 +18,7 @@ from riparian.topics.records import Features, Labels, RawBatch
 FEW = 16  # records of a release, at most: a call for more costs less than they do
 
 
-class Undecoded:
+class Undecoded(JointItem):
     """What one partition has to decode.
 
     Attributes
@@ -28,7 +28,8 @@ class Undecoded:
     """
 
     def __init__(self, decoder: PartitionDecoder, features: RawBatch, labels: RawBatch, like: Likeness) -> None:
-        self.decoder, self.features, self.labels, self.like = decoder, features, labels, like
+        super().__init__(like, len(features) + len(labels))
+        self.decoder, self.features, self.labels = decoder, features, labels
         self.found: tuple[Features, Labels] | None = None
 
 
@@ -50,7 +51,7 @@ class JointDecoding:
 
     def answer(self, asked: Undecoded) -> tuple[Features, Labels] | None:
         """What `ask` has asked for; None where the partition has to decode it by itself."""
-        self._work.do()
+        self._work.do(asked)
         return asked.found
 
 

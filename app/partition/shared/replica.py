@@ -24,16 +24,19 @@ from threading import RLock
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from riparian.app.partition.learning import Learning, Stages, Step
+from riparian.app.partition.join.pending import Joined
+from riparian.app.partition.learning import Learning, Ran, Stages, Step
 from riparian.app.partition.outcome import DeadLetter, Joint, Outcome
+from riparian.app.partition.predictions.joint_prediction import FEW, JointPrediction, Unpredicted
 from riparian.app.partition.records.partition_group import Piece, Release, concatenate, empty_piece
 from riparian.app.partition.shared.shared_lineup import Learned, News, Obeyed, SharedLineup
 from riparian.app.partition.shared.sharing import SharedLearning, after
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Program
 from riparian.topics.names import FEATURES, LEARNED
-from riparian.topics.records import DriftRecord, RawBatch
+from riparian.topics.records import DriftRecord, Features, RawBatch
 
 LED = ("models/", "metrics/", "compared/")  # names of arrays that a partition takes over from the replica
 MOST_APART = 2**16  # instances learned between two partitions that recover together: more are not worth waiting for
@@ -77,6 +80,8 @@ class Replica:
         looks at it holds the lock.
     stale : bool
         Whether something has been joined or learned since somebody asked for `behind`.
+    prediction : JointPrediction
+        Of what partitions have joined in a round. Whoever asks holds the lock.
     in_step : int
         Records of steps that have begun and not ended: each may join an instance that is not in `behind` yet. Only the
         event loop changes it.
@@ -96,6 +101,7 @@ class Replica:
         self._came: deque[RawBatch] = deque()
         self._appended: dict[int, RawBatch] = {}  # by offset: this worker's, ahead of what was read
         self._n_added = self._n_taken = 0  # each counted by one thread at a time
+        self.prediction = JointPrediction()
         self._news: dict[Learning, list[News]] = {}
         self._bounds: dict[Learning, int] = {}
 
@@ -369,6 +375,23 @@ class FollowedLearning(SharedLearning):
         if letters:
             first = first._replace(rejected=first.rejected | self.of_log(letters))
         return [*outcomes, first, *others]
+
+    def ask(self, features: Features, joined: Joined) -> Unpredicted | None:
+        replica, rows = self._replica, joined.predicted
+        if replica is None or not 0 < len(rows) <= FEW:
+            return None
+        return replica.prediction.wait(Unpredicted(self, self.translated(features.x), rows))
+
+    def run(
+        self,
+        features: Features,
+        joined: Joined,
+        draws: NDArray[np.uint64] | None,
+        asked: Unpredicted | None = None,
+    ) -> Ran:
+        if self._replica is not None and asked is not None:
+            self._replica.prediction.do(asked)
+        return super().run(features, joined, draws, asked)
 
     def joint(self, program: Program) -> list[Joint]:
         found = super().joint(program)

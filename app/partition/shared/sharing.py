@@ -25,6 +25,7 @@ from riparian.app.partition.learning import Learning, Ran, Stages, Step
 from riparian.app.partition.lineup.lineup import Decided, Lineup, Values
 from riparian.app.partition.outcome import DeadLetter, Joint, Outcome, by_topic, stacked
 from riparian.app.partition.predictions.decision_policy import decided_name
+from riparian.app.partition.predictions.joint_prediction import Unpredicted
 from riparian.app.partition.predictions.serving import Serving
 from riparian.app.partition.records.partition_group import Piece, Release, empty_piece
 from riparian.app.partition.shared import listing
@@ -281,10 +282,19 @@ class SharedLearning(Learning):
 
     # -- predicting --------------------------------------------------------------------------------------------
 
-    def run(self, features: Features, joined: Joined, draws: NDArray[np.uint64] | None) -> Ran:
+    def run(
+        self,
+        features: Features,
+        joined: Joined,
+        draws: NDArray[np.uint64] | None,
+        asked: Unpredicted | None = None,
+    ) -> Ran:
         """Predict by the models as they are; what was joined they learn when it comes by the log."""
-        x = self.translated(features.x)
-        self.predict(x, joined.predicted)
+        x = self.translated(features.x) if asked is None else asked.x
+        if asked is not None and asked.done:
+            self.predicted(joined.predicted)
+        else:
+            self.predict(x, joined.predicted)
         scored = self.calibrate(joined.program, joined.instead)
         ran = self.ran(scored, x, joined.predicted, draws)
         return ran._replace(joint=self.joint(joined.program))
@@ -487,7 +497,7 @@ class SharedLearning(Learning):
         a step may join one more. n_waiting, n_records : features that are there, and records of all logs."""
         if self._max_behind is not None:
             return self.behind_all > self._max_behind - min(2 * self.most_at_once, n_records)
-        if n_waiting >= self.turn:
+        if n_waiting >= LEAST_STEP and n_waiting >= self.turn:  # live there is less
             return self.behind_all > 0
         return self.behind_all > max(LIVE_BEHIND, PARTITION_BEHIND * self._n_partitions)
 

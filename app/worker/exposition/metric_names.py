@@ -206,7 +206,7 @@ METRICS: dict[str, Metric] = {
     BATCH: Metric(HISTOGRAM, "Instances and labels in a step.", (), BATCH_RECORDS),
     STEP: Metric(
         HISTOGRAM,
-        "A step's own time: decode, join, predict, learn, encode. Without what others do meanwhile.",
+        "A step's own time, as it passes: decode, join, predict, learn, encode. Of joint work its share, by records.",
         (),
         STEP_SECONDS,
     ),

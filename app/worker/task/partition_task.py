@@ -16,7 +16,7 @@ import logging
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from aiokafka.errors import KafkaError, ProducerFenced
@@ -26,7 +26,7 @@ from riparian.app.kafka.sending import Outputs
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.learning import Learning
+from riparian.app.partition.learning import Learning, Stages
 from riparian.app.partition.outcome import Figures, Outcome
 from riparian.app.partition.records import inputs
 from riparian.app.partition.records.inputs import Gaps, Lost
@@ -75,7 +75,8 @@ Made = tuple[Outcome, list[Any], list[Any], list[str]]
 
 class Step(NamedTuple):
     """What a step gives: its outcome, batches of predictions and of dead letters, why each of these is one, and the
-    seconds that it took, without those of others."""
+    seconds that it took as they passed, without what others did meanwhile: of work that was done together, its share by
+    records."""
 
     outcome: Outcome
     predictions: list[Any]
@@ -423,13 +424,13 @@ class PartitionTask(Turns):
             release, self._rest = self._rest, None
         elif self.replica is not None and self._holds_back():
             # The models have to learn first, or others to go: these wake it, unless none of them does.
-            self.host.held.add(self)
             self._releases.due = math.inf if self.shared.behind.lags else time.monotonic() + PATIENT_SECONDS
             if self.shared.behind.lags:
                 self.replica.hurry()
-                for task in self.host.tasks.values():
-                    if task.shared.hasten():
-                        task.wake()
+            for task in () if self.host.held else self.host.tasks.values():  # what is joined later: `SharedLog.keep`
+                if task.shared.hasten():
+                    task.wake()
+            self.host.held.add(self)
             return NOTHING
         else:
             self.host.held.discard(self)
@@ -525,18 +526,19 @@ class PartitionTask(Turns):
 
     async def _in_stages(self, release: Release, clock: Callable[[], float]) -> tuple[Step, float]:
         """Stage by stage with other partitions. And how long it took by a clock (`Brief`)."""
-        stages, seconds = self._stages(release), 0.0
+        stages, seconds, judged = self._stages(release), 0.0, 0.0
         made: Made | None = None
         while made is None:
-            began = clock()
+            began, clock_began = time.perf_counter(), clock()
             try:
-                next(stages)
+                share = next(stages)
             except StopIteration as end:
-                made = end.value
-            seconds += clock() - began
+                made, share = end.value
+            judged += clock() - clock_began + share
+            seconds += time.perf_counter() - began + share
             if made is None:
                 await IN_STEP
-        return Step(*made, seconds), seconds
+        return Step(*made, seconds), judged
 
     def _timed(self, release: Release, clock: Callable[[], float]) -> tuple[Step, float]:
         """Likewise, off the event loop."""
@@ -544,12 +546,14 @@ class PartitionTask(Turns):
         made = self.made_of(self.learner.step(release))
         return Step(*made, time.perf_counter() - began), clock() - clock_began
 
-    def _stages(self, release: Release) -> Generator[None, None, "Made"]:
+    def _stages(self, release: Release) -> Stages[tuple["Made", float]]:
         """Decode, join, learn, encode."""
         outcome = yield from self.learner.stages(release, self.host.decoding)
         asked = self.host.encoding.ask(self.learner, outcome)
-        yield
-        return self.made_of(outcome, None if asked is None else self.host.encoding.answer(asked))
+        yield 0.0
+        if asked is None:
+            return self.made_of(outcome), 0.0
+        return self.made_of(outcome, self.host.encoding.answer(asked)), asked.seconds
 
     def made_of(self, outcome: Outcome, encoded: Sequence[bytes] | None = None) -> "Made":
         """An outcome with batches of predictions and of dead letters, and why each of these is one. encoded : its
