@@ -23,6 +23,7 @@ from riparian.app.partition.records.inputs import Gaps
 from riparian.app.partition.records.partition_group import Piece, RecordQueue, Release
 from riparian.app.stream_file.spec import Spec, loads
 from riparian.app.worker.exposition import metric_names as names
+from riparian.app.worker.exposition import metrics as exposition
 from riparian.app.worker.exposition.histogram import Histogram
 from riparian.app.worker.exposition.metric_names import BUILD, METRICS, OF_WORKER, PREQUENTIAL
 from riparian.app.worker.exposition.metrics import Metrics
@@ -426,17 +427,32 @@ def test_a_command_that_waits_for_an_instance_is_no_lag() -> None:
     assert Scrape(metrics).value(names.LAG, topic=tp.topic) == 1  # and one that was not fetched
 
 
-def test_the_age_of_a_checkpoint_is_that_of_the_work_it_lacks() -> None:
-    spec = stream()
+def test_the_age_of_a_checkpoint_is_that_of_the_work_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, now = stream(), 1000.0
+    monkeypatch.setattr(exposition.time, "monotonic", lambda: now)
     metrics, runner = Metrics(spec), PartitionTask(spec)
+
+    def age() -> float:
+        return Scrape(metrics).value(names.CHECKPOINT_AGE)
+
     metrics.rejected(runner, "empty")
-    assert Scrape(metrics).value(names.CHECKPOINT_AGE) == 0  # nothing was done yet
+    assert age() == 0  # nothing was done yet
+    now = 5000.0
     metrics.stepped(runner, outcome(), 0.0)
-    assert Scrape(metrics).value(names.CHECKPOINT_AGE) > 0
+    assert age() == 0  # one step, however long ago a checkpoint was written
+    now = 5030.0
+    metrics.stepped(runner, outcome(), 0.0)
+    now = 9000.0  # nothing comes
+    assert age() == 30
+    metrics.checkpointed(runner, 3985.0, 1)  # cut between the two steps
+    assert age() == 15
     metrics.checkpointed(runner, 0.0, 1)
-    assert Scrape(metrics).value(names.CHECKPOINT_AGE) == 0
-    metrics.checkpointed(runner, 3600.0, 1)  # cut an hour ago, and there was a step since
-    assert Scrape(metrics).value(names.CHECKPOINT_AGE) >= 3600
+    assert age() == 0
+    now = 9100.0
+    metrics.stepped(runner, outcome(), 0.0)
+    now = 9107.0
+    metrics.stepped(runner, outcome(), 0.0)
+    assert age() == 7
 
 
 def test_a_dropped_partition_leaves_no_series() -> None:

@@ -333,7 +333,7 @@ METRICS: dict[str, Metric] = {
     ),
     CHECKPOINT: Metric(HISTOGRAM, "From a checkpoint's snapshot to its offsets committed.", (), CHECKPOINT_SECONDS),
     CHECKPOINT_BYTES: Metric(COUNTER, "Bytes written to the changelog by checkpoints, compressed."),
-    CHECKPOINT_AGE: Metric(GAUGE, "Age of the last checkpoint, or 0 when nothing happened since."),
+    CHECKPOINT_AGE: Metric(GAUGE, "Seconds of work that the last checkpoint lacks."),
     CHANGELOG: Metric(GAUGE, "Bytes that the partition's changelog keeps, at the last checkpoint."),
     LIVE: Metric(GAUGE, "Bytes of it that are live: the last checkpoint, and older ones kept to roll back to."),
     ASSIGNED: Metric(GAUGE, "When the partition was assigned to this worker (Unix time)."),

@@ -53,7 +53,7 @@ class Series:
         self.decode_seconds = 0.0
         self.kernel_seconds = 0.0
         self.checkpoint_bytes = 0
-        self.last_step = 0.0  # monotonic
+        self.first_step = self.last_step = 0.0  # of those that no checkpoint has, and of all, monotonic
         self.checkpoint_seconds: float | None = None  # of the last one
         # Values since the partition was told of last: the newest RECENT_STEPS steps, at most RECENT_VALUES of each.
         self.latencies: deque[Any] = deque(maxlen=RECENT_STEPS)
@@ -110,7 +110,8 @@ class Metrics:
             series.commands.update((event.command, event.event) for event in outcome.events)
         series.decode_seconds += outcome.decode_seconds
         series.kernel_seconds += outcome.kernel_seconds
-        series.last_step = time.monotonic()
+        before, series.last_step = series.last_step, time.monotonic()
+        series.first_step = series.first_step if before > series.last_snapshot else series.last_step
 
     def rejected(self, runner: "PartitionTask", reason: str) -> None:
         """A record went to the dead letters."""
@@ -361,8 +362,9 @@ class Metrics:
 
     @staticmethod
     def _age(series: Series) -> float:
-        """Seconds of work that only memory holds."""
-        return time.monotonic() - series.last_snapshot if series.last_step > series.last_snapshot else 0.0
+        """Seconds of work that only memory holds: none is added while nothing comes, though a command that all
+        partitions share lets none of them write a checkpoint before its next instance."""
+        return max(0.0, series.last_step - max(series.first_step, series.last_snapshot))
 
 
 def _quantiles(steps: deque[Any], shares: Sequence[float]) -> list[float | None]:

@@ -20,7 +20,6 @@ from riparian.app.worker.task.turns import Brief
 from riparian.topics.names import changelog_topic, state_field
 from riparian.topics.records import DriftRecord
 
-AGAIN_SECONDS = 0.2  # until a checkpoint is tried again that could not be made
 TRUNCATE_BYTES = 1024 * 1024  # garbage at the front of the changelog that is worth a request
 
 
@@ -95,11 +94,11 @@ class Checkpoints:
 
     async def begin(self, beside: Callable[[], Beside]) -> None:
         """Between two steps: copy what changed, and go on to write it, with what is beside it then. Where no checkpoint
-        can be made now, it is due again in a moment."""
+        can be made now, maybe for hours (`FollowedLearning.waits`), the next one is due as ever."""
         self.dirty, now = False, time.monotonic()
         seconds, drifts = await self._brief.run(1, self._take, self._learner.learning, self._host)
         if drifts is None:
-            self.dirty, self.due = True, now + AGAIN_SECONDS
+            self.dirty, self.due = True, now + self._host.spec.checkpoint.every
             return
         self._reporter.keep(drifts)
         self._task = asyncio.create_task(self._write(beside(), now, seconds))
