@@ -68,7 +68,7 @@ class Draft(NamedTuple):
     label : what the label is called there; None where there is none, of anomalies
     features : in their order
     classes : those seen, empty for a regression
-    rarest : the class that the fewest labels have, and their share
+    rarest : the class that the fewest labels have, and their share; beside `silent`, their share of the records
     silent : the class of records without a label, where all labels are of the other one
     partitions, replication : of the topics
     topics : role -> name, where it is not the default
@@ -355,11 +355,11 @@ def _is_rare(share: float, n_classes: int) -> bool:
     return n_classes <= MOST_SHOWN and share < min(RARE, 0.25 / n_classes)
 
 
-def _of_rare(text: str, share: float) -> list[str]:
+def _of_rare(text: str, share: float, what: str) -> list[str]:
     """What finds a class that is hardly ever the likeliest one."""
     rate = float(f"{min(max(2.0 * share, 1e-4), 0.5):.1g}")
     return [
-        f"# {_one_line(quoted(text))} is {100 * share:.2g} % of the labels, so it may never be the likeliest class.",
+        f"# {_one_line(quoted(text))} is {100 * share:.2g} % of the {what}, so it may never be the likeliest class.",
         f"# Without its #, the next line names it for {100 * rate:.2g} % of the records, those where it is likeliest,",
         "# and the line after it judges by enough of them; docs/build/rare-classes.md has other ways.",
         f"# decision: {{class: {scalar(text)}, alert_rate: {rate:g}}}",
@@ -378,7 +378,7 @@ def _models(draft: Draft) -> list[str]:
         elif 2 <= len(draft.classes) <= MOST_SHOWN:
             lines.append(_line(f"# {classes}", "without the first #: any other label is rejected"))
         if draft.rarest is not None and draft.task != ANOMALY and _is_rare(draft.rarest[1], len(draft.classes)):
-            lines += _of_rare(*draft.rarest)
+            lines += _of_rare(*draft.rarest, "labels" if draft.silent is None else "records")
         if len(draft.classes) > MOST_CLASSES:
             lines.append(_line(f"max_classes: {len(draft.classes)}", "as many as were seen"))
         longest = max((len(quoted_bytes(one)) for one in draft.classes), default=0)

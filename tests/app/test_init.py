@@ -305,11 +305,13 @@ def test_records_of_two_topics_are_joined_by_the_field_that_both_have() -> None:
         spec_of(TopicSample("orders", features, 1, 1), TopicSample("outcomes", apart, 1, 1))
 
 
-def clicks(n: int = 600, id_: str = "impression_id", late: int = 40_000) -> tuple[TopicSample, TopicSample]:
-    """Impressions, one each 10 s, and a click for every seventh, which says no more than whose it is. late : ms"""
+def clicks(
+    n: int = 600, id_: str = "impression_id", late: int = 40_000, each: int = 7
+) -> tuple[TopicSample, TopicSample]:
+    """Impressions, one each 10 s, and a click for one of `each`, which says no more than whose it is. late : ms"""
     shown = [{"impression": {"id": f"i-{i}"}, "slot": ["top", "foot"][i % 2], "bid": i % 13 / 4} for i in range(n)]
     made = [one._replace(time=NOW + 10_000 * i) for i, one in enumerate(messages(shown, keys=False))]
-    of = [{id_: f"i-{i}", "clicked_at": NOW + 10_000 * i, "n": i % 3} for i in range(0, n, 7)]
+    of = [{id_: f"i-{i}", "clicked_at": NOW + 10_000 * i, "n": i % 3} for i in range(0, n, each)]
     late_ = [
         one._replace(time=one.fields["clicked_at"] + late * (i % 2)) for i, one in enumerate(messages(of, keys=False))
     ]
@@ -348,6 +350,20 @@ def test_after_how_long_silence_counts_is_what_a_topic_can_tell() -> None:
         spec = write(of_topics(*clicks(n, late=late), name="ads", is_="clicked"))[1]
         assert spec.join.unlabelled is not None
         assert spec.join.unlabelled.after == after
+
+
+def test_a_decision_is_proposed_where_few_records_have_a_label(tmp_path: Path) -> None:
+    features, labels = clicks(each=30)
+    newest = features.messages[-1].time or 0  # of the last records no label has come yet
+    labels = labels._replace(messages=[one for one in labels.messages if (one.time or 0) < newest - 2_000_000])
+    text = write(of_topics(features, labels, name="ads", is_="clicked"))[0]
+    assert '# "clicked" is 3.3 % of the records, so it may never be the likeliest class.' in text
+    decision = loads(text.replace("# decision", "decision")).decision
+    assert decision is not None
+    assert decision.target == ("alert_rate", 0.07)
+    assert "decision" not in write(of_topics(*clicks(), name="ads", is_="clicked"))[0]
+    rows = "".join(f"{i % 99},{'fraud' if i % 50 == 0 else ''}\n" for i in range(1000))
+    assert '"fraud" is 2 % of the records' in drafted(tmp_path / "d.csv", "a,class\n" + rows)[0]
 
 
 def test_labels_without_a_field_are_asked_for_their_class() -> None:

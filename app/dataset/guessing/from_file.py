@@ -196,6 +196,9 @@ def of_file(
     elif label is not None and goal is not None:
         found, classes = task_of(goal, label, task if bag is None else CLASSIFICATION, where)
     shown = {f.name: _example(columns[f.name]) for f in features if not f.dropped}
+    rare = rarest(goal, classes) if bag is None and silent is None and goal is not None else None
+    if goal is not None and silent is not None:
+        rare = goal.first, goal.n / n
     stream = name or stream_name(_ENDING.sub("", file.path.name))
     x = json.dumps(shown, ensure_ascii=False)
     hints = [
@@ -219,7 +222,7 @@ def of_file(
         label=label,
         features=features,
         classes=classes if bag is None else sorted(classes),
-        rarest=rarest(goal, classes) if bag is None and silent is None and goal is not None else None,
+        rarest=rare,
         silent=silent,
         topics={} if goal is not None else {"labels": None},
         record={} if goal is not None else {"y": None},

@@ -211,6 +211,10 @@ def of_records(
         names = {path: one.name for path, one in zip(beside, named, strict=True)}
         forecast = _forecast(features, later, names, x)
     late = None if labels is None else _late(features, id_path, labels, label_id)
+    rare = None if goal is None or silent is not None else rarest(goal_column, classes)
+    if silent is not None and labels is not None:
+        share = _labelled(features, id_path, labels, label_id)
+        rare = (classes[-1], share) if share else None
     source = f"{len(features.messages):,} records of {features.topic}"
     if labels is not None:
         source += f" and {len(labels.messages):,} of {labels.topic}"
@@ -222,7 +226,7 @@ def of_records(
         label=said,
         features=named,
         classes=classes,
-        rarest=None if goal is None or silent is not None else rarest(goal_column, classes),
+        rarest=rare,
         silent=silent,
         partitions=features.partitions,
         replication=features.replication,
@@ -306,6 +310,14 @@ def _late(features: TopicSample, id_: Path | str, labels: TopicSample, label_id:
         if message.time is not None and (value := _value(message, label_id)) is not None and value in first
     ]
     return max(waits) / 1000 if waits else None
+
+
+def _labelled(features: TopicSample, id_: Path | str, labels: TopicSample, label_id: Path | str) -> float:
+    """The share of records that have a label, of the older half, whose labels should have come."""
+    known = {_value(message, label_id) for message in labels.messages}
+    n = len(features.messages)
+    older = sorted(features.messages, key=lambda one: one.time or 0)[: n - n // 2]
+    return sum(_value(one, id_) in known for one in older) / len(older)
 
 
 def _soon(features: TopicSample, late: float | None) -> float | None:
