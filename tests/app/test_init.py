@@ -376,6 +376,12 @@ def test_labels_without_a_field_are_asked_for_their_class() -> None:
     )
     with pytest.raises(DataError, match=r"by --is CLASS \(its fields are impression_id\)"):
         of_topics(features, labels, name="ads")
+    shown = [
+        one._replace(fields=one.fields | {"user": i % 99, "device": "ab"[i % 2], "bid": i / 7})
+        for i, one in enumerate(features.messages)
+    ]
+    with pytest.raises(DataError, match="or the topic of the labels by --labels TOPIC"):  # and no forecast of the bid
+        of_topics(features._replace(messages=shown), None, name="ads")
     for arguments, said in (
         (("--is", "clicked", "--label", "y"), "--is and --label y exclude each other"),
         (("--is", "clicked", "--task", "anomaly"), "--is and --task anomaly exclude each other"),

@@ -42,6 +42,7 @@ KEYS = frozenset(
     | {"buyer", "store", "vehicle", "sensor", "station", "machine", "player", "patient", "iban", "id", "uuid"}
 )
 SENSORS = frozenset({"sensor", "station", "machine", "device", "vehicle", "meter", "turbine", "pump"})
+PEOPLE = frozenset({"user", "customer", "client", "member", "account", "card", "session", "buyer", "seller"})
 MOST_REASONS = 10  # columns left out that a sentence names, at most
 FEW = 20  # whole numbers of so few values may be codes
 OFTEN = 10  # rows of each text, on average: a feature may be made of a column that is left out
@@ -251,7 +252,8 @@ def forecast_of(columns: Mapping[str, Column], clock: str | None = None) -> Late
         for name, one in rest.items()
         if not SENSORS.isdisjoint(words(name)[-1:]) and one.repeats and not one.fractional and "/" not in name
     ]
-    if clock is None or of is None or not (whose or all(one.numeric for one in rest.values())):
+    of_people = any(not PEOPLE.isdisjoint(words(name)[-1:]) for name in rest)  # whose phone is no sensor
+    if clock is None or of is None or of_people or not (whose or all(one.numeric for one in rest.values())):
         return None
     return Later(of, whose[0] if whose else None, clock)
 
