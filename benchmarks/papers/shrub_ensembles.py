@@ -210,8 +210,8 @@ def space() -> frame.Section:
     return frame.Section(
         "Appendix, figure 1: what settings are drawn from",
         f"{DRAWN_SHRUBS} settings of shrub ensembles a data set, {DRAWN} of the others, the paper up to 50. For shrub "
-        "ensembles (SE) the ranges are the paper's, with Algorithm 1 (one window, a tree with each label, one gradient "
-        f"step, no ridge), but windows above {MOST_WINDOW:,} and windows times trees above {MOST_WORK:,} are drawn "
+        "ensembles (SE) the ranges are the paper's, with Algorithm 1: one window, a tree with each label, one gradient "
+        f"step, no ridge. Windows above {MOST_WINDOW:,} and windows times trees above {MOST_WORK:,} are drawn "
         "again: the paper had two hours for each. For the others the paper names no ranges: these are ours, and our "
         "default is run as well.",
         ("", "model", "ranges"),
@@ -231,9 +231,9 @@ def fronts(fields: dict[str, Field | None]) -> frame.Section:
     return frame.Section(
         "Table 1: normalised area under the Pareto front, models below 100 MB",
         PAIR
-        + "Accuracy is the mean over the stream of the accuracy so far, size the mean over the stream of the bytes of "
-        "the whole model in memory, both of the first seed. The area is divided by the largest model of the data set; "
-        "that is a smaller one here than in MOA, so a method's own size counts for more.",
+        + "Accuracy is the mean over the stream of the accuracy so far. Size is the mean over the stream of the bytes "
+        "of the whole model in memory; both are of the first seed. The area is divided by the largest model of the "
+        "data set; that is a smaller one here than in MOA, so a method's own size counts for more.",
         HEAD,
         rows,
     )
@@ -266,7 +266,8 @@ def ranks(fields: dict[str, Field | None]) -> frame.Section:
         rows.append([label, *cells, f"{p:.1e}"])
     return frame.Section(
         "Figure 1: average ranks by the area under the Pareto front",
-        "1 is best; in brackets the p of Wilcoxon's test against SE, not corrected. The last column is Friedman's p.",
+        "Rank 1 is best; in brackets the p of Wilcoxon's test against SE, not corrected. The last column is Friedman's "
+        "p.",
         ("", *METHODS, "p"),
         rows,
     )
@@ -379,8 +380,8 @@ def shorter(options: frame.Options) -> str:
         return ""
     return (
         f"The generated streams have {options.longest:,} instances here and {full:,} in the paper, so their drifts are "
-        f"{full / options.longest:,.0f} times as close and every method has less to learn from: hold methods against "
-        "each other there, not against the paper. elec and weather are whole. "
+        f"{full / options.longest:,.0f} times as close and every method has less to learn from. Hold methods against "
+        "each other there, not against the paper. The files elec and weather are whole. "
     )
 
 

@@ -281,7 +281,7 @@ def characteristics(options: Options) -> Section:
         rows.append([name, *about.split(" | "), here])
     text = """
 The drift is abrupt (a), gradual (g), or none but perturbation (p). Our streams are from our own generators: SEA(50) has
-no drift in the paper's code, SEA(5e5) one; AGR_a goes through all ten functions, in their order, so that a context of
+no drift in the paper's code, SEA(5e5) one. AGR_a goes through all ten functions, in their order, so that a context of
 ours is a tenth of a shorter stream."""
     return Section("Table 1: data streams", text, ["stream", "instances", "features", "classes", "drift", "ours"], rows)
 
@@ -364,10 +364,11 @@ def after_drift(options: Options, longest: int) -> Section:
                     + [f"{v:.0f}" for v in (grown[at - 1], grown[at + 4], grown[later])]
                 )  # fmt: skip
     text = f"""
-Agrawal's stream with three drifts, {n:,} instances, one tree; means of {options.seeds} seeds. Norm of dL/dT, the
-gradient of the loss by the tree's output, as means over 1 % of the stream: before the drift, the highest within 5 %
-after it, and before the next; and nodes at the same places. A gradual drift is counted from its middle: 2.5 % of the
-stream before it, contexts mix already. The paper draws curves: the norm jumps and falls again, and nodes are added."""
+Agrawal's stream with three drifts, {n:,} instances, one tree; means of {options.seeds} seeds. Norm of dL/dT is
+that of the gradient of the loss by the tree's output, as means over 1 % of the stream. They are before the drift, the
+highest within 5 % after it, and before the next; nodes are those at the same places. A gradual drift is counted from
+its middle: 2.5 % of the stream before it, contexts mix already. The paper draws curves: the norm jumps and falls again,
+and nodes are added."""
     head = [
         "drift",
         "settings",
