@@ -149,6 +149,10 @@ def held() -> dict[str, list[str]]:
         resident["Hoeffding tree"]["MB when it is ready"]
     )
 
+    forecasts = [
+        100.0 * (1.0 - number(row["`auto`"]) / number(row["last value"])) for row in rows("forecasts").values()
+    ]
+
     def cores(title: str, learner: str) -> str:
         """Of 10,000 records a second."""
         both = (float(each[learner][name]) / 100.0 for name in ("predicts and learns", "learns the log"))
@@ -160,6 +164,7 @@ def held() -> dict[str, list[str]]:
             f"it was {min(late):.0f} to 89 % where errors come in runs",
             f"calibrated within {math.ceil(calibrated)} point on",
         ],
+        "build/forecasts": [f"had [{min(less):.0f} to {max(less):.0f} % less error]"],
         "build/keys": [f"found {NUMBERS[times]} times as much fraud"],
         "build/own-models": [f"`random-forest` had [{refit:.0f} %, `auto` {float(auto['elec']):.0f} %]"],
         "build/topics": [f"some {round(number(cells('wire', 'a prediction, p50 and p99')[0]), -1):.0f} ms later"],
@@ -231,7 +236,6 @@ TERMS = "what a setting or a method is, no measurement"
 EVALUATE = "`riparian evaluate`, a run for each cell"
 KEPT = "runs of several days, kept beside each other by hand"
 BY_HAND = {
-    "accuracy": (8, WHOLE),
     "accuracy-batch": (2, WHOLE),
     "papers/shrub-ensembles": (6, WHOLE),
     "papers/soft-hoeffding-trees": (8, WHOLE),
@@ -244,7 +248,6 @@ BY_HAND = {
     "learners/gradient-trees": (1, TERMS),
     "learners/shrubs": (1, TERMS),
     "bags": (1, EVALUATE),
-    "forecasts": (1, EVALUATE),
     "intervals": (1, EVALUATE),
     "anomalies": (2, TERMS),
     "recovery": (2, "a row for each campaign; the newest of each kind have files of their own"),
