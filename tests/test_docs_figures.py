@@ -149,9 +149,8 @@ def held() -> dict[str, list[str]]:
         resident["Hoeffding tree"]["MB when it is ready"]
     )
 
-    forecasts = [
-        100.0 * (1.0 - number(row["`auto`"]) / number(row["last value"])) for row in rows("forecasts").values()
-    ]
+    series = rows("forecasts").values()
+    less = [100.0 * (1.0 - number(row["`auto`"]) / number(row["last value"])) for row in series]
 
     def cores(title: str, learner: str) -> str:
         """Of 10,000 records a second."""
