@@ -26,6 +26,7 @@ log = logging.getLogger(SendProduceReqHandler.__module__)  # of whose lines a wo
 
 SMALL_BYTES = 16_384  # largest request that goes with others, bytes of its batches
 MOST_BYTES = 1 << 20  # largest bundle, bytes of its batches
+PATIENT_SECONDS = 0.03  # that records wait for others to go with, where nobody waits for them
 
 
 class OwnRequest(NamedTuple):
@@ -100,9 +101,16 @@ class JoinedProducer:
 
 
 class Bundles:
-    """What the producers of one worker send together: to each broker, what comes while the last was on its way."""
+    """What the producers of one worker send together: to each broker, what comes while the last was on its way.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    patient : str
+        A topic nobody waits for: its records go with what is sent next, or after `PATIENT_SECONDS`.
+    """
+
+    def __init__(self, patient: str = "") -> None:
+        self._patient = patient
         self._ready: dict[JoinedProducer, None] = {}
         self._drains = False
         self._waiting: dict[int, list[OwnRequest]] = {}
@@ -121,7 +129,7 @@ class Bundles:
 
         def appended(builder: Any, tp: TopicPartition) -> Any:
             batch = append(builder, tp)
-            self._wake(joined)
+            self._wake(joined, PATIENT_SECONDS if tp.topic == self._patient else 0.0)
             return batch
 
         waiting._append_batch = appended
@@ -129,11 +137,13 @@ class Bundles:
         # A copy of all partitions is made at each send otherwise, to see that one is among them.
         cluster.partitions_for_topic = lambda topic: cluster._partitions.get(topic)
 
-    def _wake(self, joined: JoinedProducer) -> None:
+    def _wake(self, joined: JoinedProducer, seconds: float = 0.0) -> None:
         if joined.task.done():
             return
         self._ready[joined] = None
-        if not self._drains:
+        if seconds:
+            asyncio.get_running_loop().call_later(seconds, self._drain)
+        elif not self._drains:
             self._drains = True
             asyncio.get_running_loop().call_soon(self._drain)
 
