@@ -46,6 +46,7 @@ class PartitionDecoder:
     _n_columns = 0
     _series: tuple[int, Path] | None = None  # the field of `label.by` (series_field), until an instance has it
     _columns: tuple[Any, Any] = None, None  # for which features records are decoded
+    _read_as: Spec | None = None  # one that says so
     _settled: Spec | None = None  # by which they are, if in the most usual way
 
     def __init__(self, spec: Spec, partition: int = 0) -> None:
@@ -69,12 +70,15 @@ class PartitionDecoder:
 
     def reads(self, spec: Spec) -> bool:
         """Whether records are read as this stream file says."""
-        return (spec.features, spec.gone) == self._columns
+        if spec is not self._read_as and (spec.features, spec.gone) != self._columns:
+            return False
+        self._read_as = spec
+        return True
 
     def settle(self, spec: Spec) -> None:
         """Records have the features of this stream file from here on, whose columns are there."""
         if not self.reads(spec):
-            self._columns, self._mapping = (spec.features, spec.gone), spec.mapping()
+            self._columns, self._mapping, self._read_as = (spec.features, spec.gone), spec.mapping(), spec
             self.codec, self._present, self.keys = spec.make_codec(self._partition), present(spec), list(spec.keys)
             self._series = self._series and series_field(spec)  # keys before it may have come or gone
             reads, bags = self._mapping, spec.task == MULTI_INSTANCE

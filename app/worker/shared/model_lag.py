@@ -53,8 +53,9 @@ class ModelLag:
         had their turn; it gives the merge the size of its steps. What was predicted before this worker is predicted
         again as it was. waits : whether others come first."""
         merge.limit, merge.copies = self._learning.most_at_once, self._learning.copies
-        n, may_wait = len(merge.buffers[FEATURES]), merge.n_waiting > 0 and not merge.follows
-        self.lags = may_wait and self._learning.lags(n, merge.n_waiting)
+        n, n_waiting = len(merge.buffers[FEATURES]), merge.n_waiting
+        may_wait = n_waiting > 0 and not merge.follows
+        self.lags = may_wait and self._learning.lags(n, n_waiting)
         self.held = self.lags or (may_wait and waits())
         self._waited = self.wait_seconds
         self._since = self._clock() if self.held and n else None
