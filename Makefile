@@ -39,10 +39,6 @@ help:
 
 setup: $(READY)
 
-# uv installs most in a third of the time; where it does not know pip's ways to an index, pip does.
-REST  = --require-hashes --no-build-isolation -r supply/dev.txt $(JDK:%=-r supply/%.txt)
-INDEX = $$($(BIN)/python -m pip config get global.index-url 2>/dev/null | sed 's/^/--default-index /')
-
 # Packages come before Riparian: pip takes hashes for all of a command's packages or for none, and a checkout has none.
 # What is built on this machine (no wheel for its platform) is built by what is locked, too.
 $(READY): pyproject.toml $(wildcard supply/*.txt)
@@ -52,29 +48,28 @@ $(READY): pyproject.toml $(wildcard supply/*.txt)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  echo "Python could not make an environment: install its venv module (apt-get install python3-venv)" >&2; exit 1; }
 ifeq ($(LOCKED),1)
-	@{ $(PIP) --require-hashes --only-binary :all: -r supply/build.txt -r supply/uv.txt && \
-	  { $(BIN)/uv pip install --python $(BIN)/python $(INDEX) $(REST) 2>/dev/null || $(PIP) $(REST); } && \
+	@{ $(PIP) --require-hashes --only-binary :all: -r supply/build.txt && \
+	  $(PIP) --require-hashes --no-build-isolation -r supply/dev.txt $(JDK:%=-r supply/%.txt) && \
 	  PYTHONWARNINGS=ignore $(PIP) --no-deps --no-build-isolation --editable .; } || { \
 	  echo "What supply/ locks could not be installed here: see above, or take what is not locked, make setup LOCKED=0" >&2; \
 	  exit 1; }
 else
 	$(PIP) --editable '.[dev$(JDK:%=,%)]'
 endif
-# Bytecode by all cores; without the packages' own tests and without what is seldom imported, together four tenths of all.
-# Some files are none.
+# Bytecode by all cores, which pip makes by one; without the packages' own tests and without what is seldom imported,
+# together four tenths of all. Some files are none.
 	@$(BIN)/python -m compileall -qq -j 0 -x '/(tests|fontTools|mypy|mypyc|pip|pygments)/' $(VENV)/lib || true
 	@touch $@
 
 # uv, since its lock holds for every platform and version of Python.
 LOCK = UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
   --exclude-newer 7days --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate \
-  $(INDEX)
+  $(addprefix --default-index ,$(shell $(BIN)/python -m pip config get global.index-url 2>/dev/null))
 
 lock: setup
 	$(LOCK) --extra dev pyproject.toml supply/build.in -o supply/dev.txt
 	$(LOCK) --constraint supply/dev.txt pyproject.toml -o supply/worker.txt
 	$(LOCK) --constraint supply/dev.txt supply/build.in -o supply/build.txt
-	$(LOCK) --constraint supply/dev.txt supply/uv.in -o supply/uv.txt
 	$(LOCK) --constraint supply/dev.txt supply/jdk.in -o supply/jdk.txt
 	$(BIN)/python -m supply.jars
 

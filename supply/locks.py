@@ -17,7 +17,7 @@ class Pin(NamedTuple):
 
 
 def pins(lock: str) -> list[Pin]:
-    """The pins of one lock: `worker`, `dev`, `build`, `jdk` or `uv`.
+    """The pins of one lock: `worker`, `dev`, `build` or `jdk`.
 
     Raises
     ------
