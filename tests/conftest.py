@@ -1,5 +1,6 @@
 """What all tests share: the data sets, one real Kafka a run, topic names, the check that no process is left over."""
 
+import gc
 import os
 import re
 import shutil
@@ -43,6 +44,7 @@ ASKING = pytest.StashKey["subprocess.Popen[bytes]"]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Where all is run, the server gets ready while the tests are collected."""
+    gc.disable()  # what collection makes stays: to look for cycles in it takes a third of its time
     if config.getoption("processes") and server.stdin is not None:
         server.stdin.write(b"!")
         server.stdin.flush()
@@ -50,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Where all is run, the broker gets ready before the first test asks for it, if one will."""
+    gc.enable()
     config = session.config
     if config.getoption("processes") and not config.option.collectonly and need_broker(session.items):
         config.stash[ASKING] = subprocess.Popen([sys.executable, "-m", "tests.shared"], cwd=ROOT)
