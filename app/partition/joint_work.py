@@ -1,8 +1,9 @@
 """Work of several partitions that is done in one call, as they take the stages of their steps together. Pure."""
 
 from collections.abc import Callable, Hashable
-from time import perf_counter
 from typing import Generic, TypeVar
+
+from riparian.models.kernels.threads import busy_time
 
 
 class JointItem:
@@ -19,7 +20,7 @@ class JointItem:
     ----------
     seconds : float
         To be added to those that its stages have taken: its share, by records, of what was done together, less all of
-        it where that was done in one of them.
+        it where that was done in one of them. By `busy_time`, so never more than any clock has counted there.
     """
 
     def __init__(self, like: Hashable, n: int) -> None:
@@ -57,9 +58,9 @@ class JointWork(Generic[A]):
             alike.setdefault(one.like, []).append(one)
         for group in alike.values():
             if len(group) > 1:
-                began = perf_counter()
+                began = busy_time()
                 self._work(group)
-                seconds = perf_counter() - began
+                seconds = busy_time() - began
                 asked.seconds -= seconds
                 each = seconds / max(1, sum([one.n for one in group]))
                 for one in group:

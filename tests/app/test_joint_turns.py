@@ -12,7 +12,15 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 from riparian.app.errors import BrokerError
 from riparian.app.kafka.sending import Outputs
 from riparian.app.worker.shared import joint_turns as module
-from riparian.app.worker.shared.joint_turns import FEW_EACH, LEAST, LEAST_EACH, MOST, TURN_SECONDS, JointTurns, TurnSize
+from riparian.app.worker.shared.joint_turns import (
+    FEW_EACH,
+    LEAST,
+    LONGEST_SECONDS,
+    MOST,
+    TURN_SECONDS,
+    JointTurns,
+    TurnSize,
+)
 from riparian.topics.names import changelog_topic
 from tests.broker.harness import engine_of, stream_file
 
@@ -177,16 +185,18 @@ def test_records_of_a_repetition_stand_where_they_are_and_have_their_stamps(tmp_
 @pytest.mark.parametrize("n", [1, 64])
 @pytest.mark.parametrize("cost", [2**-20, 2**-15, 2**-10, 1.0])
 def test_a_turn_has_as_many_records_as_its_time_allows(cost: float, n: int) -> None:
-    size, sizes, least = TurnSize(n), list[int](), FEW_EACH * n
+    size, sizes = TurnSize(n), list[int]()
     for _ in range(20):
         sizes.append(size.most)
         size.judge(size.most, cost * size.most)
-    assert sizes[0] == max(LEAST, least)
-    assert sizes[-1] == max(least, min(MOST, int(TURN_SECONDS / cost)))
+    assert sizes[0] == LEAST
+    few = min(FEW_EACH * n, int(LONGEST_SECONDS / cost))
+    assert sizes[-1] == max(few, min(MOST, int(TURN_SECONDS / cost)))
+    assert sizes[-1] * cost <= LONGEST_SECONDS
     size.judge(size.most, 10_000.0)  # the process was stopped
-    assert size.most == max(least, sizes[-1] // 2)
+    assert size.most == sizes[-1] // 2
     size.judge(0, 1.0)
-    assert size.most == max(least, sizes[-1] // 2)
+    assert size.most == sizes[-1] // 2
 
 
 def test_turns_keep_up_where_partitions_cost_more_than_their_records() -> None:
@@ -203,7 +213,7 @@ def test_what_a_live_stream_has_waiting_for_a_moment_is_no_backlog(n: int, tmp_p
     together = JointTurns(
         engine_of(stream_file(tmp_path, "joint", learning="shared", partitions=n)[1], tmp_path).worker
     )
-    waiting = max(LEAST, LEAST_EACH * n)
+    waiting = max(LEAST, FEW_EACH * n)
     for more, taken in ((-1, False), (0, True)):
         tasks = [Task() for _ in range(n)]
         for task in tasks:

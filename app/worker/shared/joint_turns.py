@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LEAST, LEAST_EACH = 512, 128  # features that wait, and of a partition, from which on turns are taken together
-MOST = 16_384  # in one turn, about
+LEAST, MOST = 512, 16_384  # features in one turn, about
 FEW_EACH = 32  # of a partition in one turn: a turn of fewer takes about as long, as partitions cost more than these
 TURN_SECONDS = 0.3  # that a turn takes, about: a stop waits for it
+LONGEST_SECONDS = 2.0  # likewise, for the sake of FEW_EACH
 POLL_SECONDS = 0.002
 PATIENT_SECONDS = 1.0  # that a turn waits until the models have learned all of the log
 
@@ -50,14 +50,21 @@ class TurnSize:
     """
 
     def __init__(self, n_partitions: int) -> None:
-        self._least = FEW_EACH * n_partitions
-        self.most = max(LEAST, self._least)
+        self._few = FEW_EACH * n_partitions
+        self.most = LEAST
 
     def judge(self, n: int, seconds: float) -> None:
         """A turn of n features took so long. One that was held up by something else makes the next no less than half
         as large."""
-        wanted = int(n * TURN_SECONDS / max(seconds, 1e-9))
-        self.most = max(self._least, self.most // 2, min(MOST, 2 * self.most, wanted)) if n else self.most
+        if n:
+            in_one = n / max(seconds, 1e-9)  # a second
+            wanted = min(2 * self.most, int(TURN_SECONDS * in_one))
+            few = min(self._few, int(LONGEST_SECONDS * in_one))
+            self.most = min(MOST, max(1, self.most // 2, wanted, few))
+
+    def pays(self, n: int) -> bool:
+        """Whether n that wait are a backlog, and not what live records leave for a moment."""
+        return n >= max(LEAST, min(MOST, self._few))
 
 
 class JointTurns:
@@ -117,7 +124,7 @@ class JointTurns:
         return (
             self._usable
             and len(tasks) == self._worker.spec.partitions
-            and sum(task.n_waiting for task in tasks) >= max(LEAST, LEAST_EACH * len(tasks))
+            and self._size.pays(sum(task.n_waiting for task in tasks))
             and all(task.steps_together for task in tasks)
         )
 
