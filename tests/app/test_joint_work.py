@@ -10,7 +10,7 @@ from riparian.app.partition.joint_work import JointItem, JointWork
 
 def test_each_has_its_share_of_what_was_done_together_whoever_came_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, groups = SimpleNamespace(now=0.0), list[list[int]]()
-    monkeypatch.setattr(module, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(module, "busy_time", lambda: clock.now)
 
     def work(group: list[JointItem]) -> None:
         groups.append([one.n for one in group])
