@@ -52,9 +52,10 @@ def spec_of(is_: Any = "clicked", *, twin: bool = False, **label: Any) -> Spec:
     )
 
 
-def batch(values: list[bytes | None]) -> RawBatch:
+def batch(values: list[Any], *headers: tuple[str, bytes]) -> RawBatch:
     n = len(values)
-    return RawBatch(list(range(n)), [5 * i for i in range(n)], [b"k%d" % i for i in range(n)], values, [[]] * n)
+    about = [list(headers)] * n
+    return RawBatch(list(range(n)), [5 * i for i in range(n)], [b"k%d" % i for i in range(n)], values, about)
 
 
 def told(codec: Any, spec: Spec, values: Any) -> list[str]:
@@ -89,6 +90,36 @@ def test_json_is_read_as_if_each_record_said_the_class(envelope: str | None, id_
         JsonCodec(plain.mapping()).decode_labels(batch(list(one)), plain.class_vocabulary())
     singly = [told(JsonCodec(plain.mapping()), plain, [one])[2] for one in values]
     assert "".join(singly).count("0x1.0000000000000p+0") == len(values)
+
+
+@pytest.mark.parametrize("kind", ["json", "json-schema"])
+@pytest.mark.parametrize("envelope", WRAPPED)
+@pytest.mark.parametrize("time", [None, "@header:at"])
+@pytest.mark.parametrize("id_", ["@key", "@header:who", "@envelope:subject"])
+def test_a_row_of_which_nothing_is_read_is_a_label_and_no_other_record_is(
+    id_: str, time: str | None, envelope: str | None, kind: str
+) -> None:
+    if id_.startswith("@envelope") and envelope not in ("debezium", "cloudevents"):
+        return
+    spec = spec_of(id=id_, time=time, envelope=envelope)
+    schemas, head = Schemas(), b"" if kind == "json" else b"\0\0\0\0\1"
+    schemas.known[1] = RegisteredSchema(JSON, '{"type": "object"}')
+    codec = JsonCodec(spec.mapping()) if kind == "json" else CODECS[kind](spec.mapping(), schemas)
+    wrap, who, classes = WRAPPED[envelope], ("who", b"w"), spec.class_vocabulary()
+    around = {"subject": "w"} if id_.startswith("@envelope") else {}
+    made = list[Any](map(wrap, ({}, {"any": [1, {"y": None}]}, 7, "text", [{}], None)))
+    values = [*(head + json.dumps(one | around if around else one).encode() for one in made), None, head + b"[]"]
+    found = codec.decode_labels(batch(values, who), classes)
+    assert list(found.y) == [1.0, 1.0]
+    assert list(found.ids) == (["k0", "k1"] if id_ == "@key" else ["w", "w"])
+    assert [one.position for one in found.rejected] == list(range(2, len(values)))
+    if envelope == "cloudevents":  # the attributes in headers
+        binary = batch([head + b"{}", head + b"7"], ("ce_specversion", b"1.0"), ("ce_subject", b"w"), who)
+        found = codec.decode_labels(binary, classes)
+        assert (list(found.y), [one.position for one in found.rejected]) == ([1.0], [1])
+    if kind == "json":
+        sent = codec.writer().labels(["w"], ['"clicked"'], [5])
+        assert list(codec.decode_labels(batch(sent, who), classes).y) == [1.0]
 
 
 def test_a_record_of_nothing_is_a_label_where_the_key_is_its_id() -> None:

@@ -6,6 +6,7 @@ encoder take 4.
 
 import json
 from collections.abc import Sequence
+from copy import deepcopy
 from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 from typing import Any
@@ -14,11 +15,11 @@ from riparian.topics.decoding.envelopes import CLOUDEVENTS, CONNECT, DEBEZIUM
 from riparian.topics.decoding.paths import Index
 from riparian.topics.records import MULTI_INSTANCE, Mapping, Path, Rows
 
-FixedFields = dict[str, str]
+FixedFields = dict[str, Any]
 # What a record needs besides its row to be of an envelope.
 _FIXED: dict[str | None, FixedFields] = {
-    DEBEZIUM: {"before": "null", "op": '"c"'},
-    CLOUDEVENTS: {"specversion": '"1.0"', "source": '"riparian"', "type": '"instance"'},
+    DEBEZIUM: {"before": "null", "op": '"c"', "after": {}},
+    CLOUDEVENTS: {"specversion": '"1.0"', "source": '"riparian"', "type": '"instance"', "data": {}},
 }
 
 
@@ -29,11 +30,11 @@ class Template:
     ----------
     paths : sequence of Path
         Where the slots are; none leads through another.
-    fixed : field -> JSON text, of other fields of the object.
+    fixed : field -> JSON text, of other fields of the object; or an object, in which slots may be.
     """
 
     def __init__(self, paths: Sequence[Path], fixed: FixedFields | None = None) -> None:
-        tree: dict[str, Any] = dict(fixed or {})
+        tree: dict[str, Any] = deepcopy(fixed or {})
         for slot, path in enumerate(paths):
             node = tree
             for name in path[:-1]:

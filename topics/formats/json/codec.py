@@ -15,7 +15,7 @@ import numpy as np
 
 from riparian.topics import records as r
 from riparian.topics.decoding.columns import Bad, ColumnDecoder, no_record
-from riparian.topics.decoding.envelopes import CLOUDEVENTS, DEBEZIUM, OP, SPECVERSION, Ignored, ignores_tombstones
+from riparian.topics.decoding.envelopes import CLOUDEVENTS, DEBEZIUM, OP, ROW, SPECVERSION, Ignored, ignores_tombstones
 from riparian.topics.decoding.headers import inside
 from riparian.topics.decoding.paths import Index, dotted
 from riparian.topics.formats.common.blocks import Blocks, ColumnReader, Shape
@@ -29,7 +29,7 @@ from riparian.topics.formats.common.json_text import (
 )
 from riparian.topics.formats.common.slots import IN_TEXT, of_features, of_labels
 from riparian.topics.formats.json.envelopes import BOOLEAN, ID, NUMBER, SCALAR, TIME, CloudEvents, Connect, with_row
-from riparian.topics.formats.json.layout import Layout, MappedField
+from riparian.topics.formats.json.layout import OBJECT, Layout, MappedField
 from riparian.topics.formats.json.predictions import JsonPredictionWriter, place_reader
 from riparian.topics.records import Feature, Floats, Mapping, Path, RawBatch
 from riparian.topics.vocabulary import UNTOLD
@@ -124,6 +124,9 @@ class _JsonReader(ColumnReader):
         asked = {DEBEZIUM: OP, CLOUDEVENTS: SPECVERSION}.get(envelope or "")
         if asked is not None and asked not in [leaf.path for leaf in leaves]:
             leaves.append(MappedField(asked, str | None))
+        row = ROW.get(envelope or "", ())
+        if row and not any(leaf.path[: len(row)] == row for leaf in leaves):
+            leaves.append(MappedField(row, OBJECT))
         blocks = None if envelope or inside else partial(self._make, shape)
         super().__init__(mapping, features, shape, blocks, Layout(leaves), inside)
         self.reasons = {dotted(path): reason for path, reason in reasons.items()}

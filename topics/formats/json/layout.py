@@ -13,9 +13,11 @@ import msgspec
 from riparian.topics.decoding.paths import Index, check_paths
 from riparian.topics.records import Path
 
+OBJECT = object()  # the type of an object of which nothing is taken
+
 
 class MappedField(NamedTuple):
-    """A mapped field. type : what the decoder accepts there, None included."""
+    """A mapped field. type : what the decoder accepts there, None included; or OBJECT."""
 
     path: Path
     type: Any
@@ -33,8 +35,8 @@ class _ObjectNode:
         types: dict[str, Any] = {}
         for path, kind in leaves:
             head, rest = path[0], path[1:]
-            if rest:
-                below.setdefault(head, []).append(MappedField(rest, kind))
+            if rest or kind is OBJECT:
+                below.setdefault(head, []).extend([MappedField(rest, kind)] if rest else [])
             else:
                 types[head] = kind
         order: list[str] = list(dict.fromkeys(path[0] for path, _ in leaves))
