@@ -151,7 +151,7 @@ class Here:
         return future
 
 
-@pytest.mark.parametrize("method", ["cart", "xgboost"])
+@every_method
 def test_the_fold_is_the_same_in_one_process(method, monkeypatch):
     x, y, w = world(1400, "classification")
     parameters = {**METHODS[method], "window": 300, "refit_every": 200, "lag": 70}
