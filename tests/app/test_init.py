@@ -332,7 +332,8 @@ def test_labels_whose_records_say_that_something_happened_have_a_class_and_no_fi
 
 
 @pytest.mark.parametrize(
-    ("is_", "other"), [("yes", "no"), ("1", "0"), ("true", "false"), ("no", "yes"), ("sent", "no")]
+    ("is_", "other"),
+    [("yes", "no"), ("1", "0"), ("true", "false"), ("no", "yes"), ("No", "yes"), ("NO", "yes"), ("sent", "no")],
 )
 def test_the_class_of_silence_is_another_one(is_: str, other: str) -> None:
     spec = write(of_topics(*clicks(), name="ads", is_=is_))[1]
@@ -364,6 +365,81 @@ def test_a_decision_is_proposed_where_few_records_have_a_label(tmp_path: Path) -
     assert "decision" not in write(of_topics(*clicks(), name="ads", is_="clicked"))[0]
     rows = "".join(f"{i % 99},{'fraud' if i % 50 == 0 else ''}\n" for i in range(1000))
     assert '"fraud" is 2 % of the records' in drafted(tmp_path / "d.csv", "a,class\n" + rows)[0]
+
+
+def joined(shown: list[dict[str, Any]], of: list[dict[str, Any]], late: int = 4000, step: int = 7) -> Any:
+    """Topics with a record each 10 s, and labels of each `step`th, `late` ms later."""
+    features = [one._replace(time=NOW + 10_000 * i) for i, one in enumerate(messages(shown, keys=False))]
+    labels = [one._replace(time=NOW + 10_000 * step * k + late) for k, one in enumerate(messages(of, keys=False))]
+    return TopicSample("impressions", features, 1, 1), TopicSample("clicks", labels, 1, 1)
+
+
+@pytest.mark.parametrize("id_", ["impression_id", "impression"])
+def test_a_number_of_the_labels_own_is_not_whose_they_are(id_: str) -> None:
+    shown = [{"id": i + 1, "slot": ["top", "foot"][i % 2], "bid": i % 13 / 4} for i in range(600)]
+    of = [{"id": k + 1, id_: 7 * k + 1, "n": k % 3} for k in range(85)]
+    text, spec = write(of_topics(*joined(shown, of), name="ads", is_="clicked"))
+    assert (spec.record.id, spec.label.id) == (("id",), (id_,))
+    assert f"# 85 of 85 labels met a record, by {id_}" in text
+    # Of one that comes after so long that either may be, both are named, and the sentence can be followed.
+    topics = joined(shown, of, late=5_000_000)
+    with pytest.raises(DataError, match=f"say --id id=id or --id id={id_}$"):
+        of_topics(*topics, name="ads", is_="clicked")
+    assert write(of_topics(*topics, name="ads", is_="clicked", id_=f"id={id_}"))[1].label.id == (id_,)
+
+
+def test_several_labels_of_a_record_and_those_of_others_are_joined() -> None:
+    shown = [{"impression_id": f"i{i}", "slot": ["top", "foot"][i % 2], "bid": i % 13 / 4} for i in range(600)]
+    of = [{"impression": f"i{7 * (k // 3)}", "position": k % 3} for k in range(255)]
+    spec = write(of_topics(*joined(shown, of), name="ads", is_="clicked"))[1]
+    assert spec.label.id == ("impression",)
+    apart = [{"shown": f"x{k}", "position": k % 3} for k in range(255)]
+    said = r"say by --id FIELD=FIELD where it stands in both \(those of clicks are shown, position\)"
+    with pytest.raises(DataError, match=said):
+        of_topics(*joined(shown, apart), name="ads", is_="clicked")
+    text, spec = write(of_topics(*joined(shown, apart), name="ads", is_="clicked", id_="impression_id=shown"))
+    assert spec.label.id == ("shown",)
+    assert "# 0 of 255 labels met a record, by shown" in text
+    events = [
+        {
+            "specversion": "1.0",
+            "id": f"e{k}",
+            "source": "/",
+            "type": "click",
+            "subject": f"i{7 * k}",
+            "data": {"n": k % 3},
+        }
+        for k in range(85)
+    ]
+    spec = write(of_topics(*joined(shown, events), name="ads", is_="clicked"))[1]
+    assert (spec.label.envelope, spec.label.id) == ("cloudevents", ("@envelope:subject",))
+    assert spec.make_codec().decode_labels(
+        RawBatch([0], [0], [None], [json.dumps(events[1]).encode()], [[]]), spec.class_vocabulary()
+    ).ids == ["i7"]
+
+
+def test_a_field_that_some_records_lack_is_no_id_of_theirs() -> None:
+    records = [
+        ({"promo_id": f"o{i}"} if i % 25 else {}) | {"a": i % 7, "b": "xyz"[i % 3], "label": i % 2} for i in range(1000)
+    ]
+    assert spec_of(TopicSample("orders", messages(records), 1, 1)).record.id == ("@key",)
+    assert spec_of(TopicSample("orders", messages(records, keys=False), 1, 1)).record.id == ("@offset",)
+
+
+def test_labels_that_come_after_what_was_seen_say_nothing_of_how_late_they_are() -> None:
+    shown = [{"payment_id": f"p{i}", "amount": i % 97 / 7, "kind": "ab"[i % 2]} for i in range(1000)]
+    features, labels = joined(shown, [{"payment_id": f"q{k}"} for k in range(90)], step=11)
+    soon = [Message(None, {"payment_id": f"p{i}"}, NOW + 10_000 * i + 200_000) for i in range(0, 900, 90)]
+    labels = labels._replace(messages=sorted([*labels.messages, *soon], key=lambda one: one.time or 0))
+    text, spec = write(of_topics(features, labels, name="cb", is_="fraud"))
+    assert spec.join.unlabelled is not None
+    assert (spec.join.unlabelled.after, spec.join.horizon) == (14 * DAY, 60 * DAY)
+    assert "# 10 of 100 labels met a record, by payment_id; the others may be of older ones, and come later" in text
+    # Labels of before the records that were seen are none that come late.
+    older = [one._replace(time=(one.time or 0) - 20_000_000) for one in labels.messages if "q" in str(one.fields)]
+    text, spec = write(of_topics(features, labels._replace(messages=[*older, *soon]), name="cb", is_="fraud"))
+    assert spec.join.unlabelled is not None
+    assert spec.join.unlabelled.after == 600.0
 
 
 def test_labels_without_a_field_are_asked_for_their_class() -> None:

@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 @click.command("init")
 @click.argument("data", metavar="[FILE.csv]", required=False, type=click.Path(path_type=Path))
 @click.option("--from-topic", "topic", metavar="TOPIC", help="Look at the records of a topic instead of a file.")
-@click.option(
-    "--labels", "labels_topic", metavar="TOPIC", help="With --from-topic: the labels come in this topic, as records."
-)
+@click.option("--labels", "labels_topic", metavar="TOPIC", help="With --from-topic: the topic of the labels.")
 @click.option("--label", metavar="COLUMN", help="The column, or field, to predict. [default: guessed by its name]")
 @click.option(
     "--is",
     "is_",
     metavar="CLASS",
-    help="With --labels: what each record there says, such as clicked.",
+    help="With --labels: what each record says, such as clicked.",
 )
 @click.option(
-    "--id", "id_", metavar="FIELD", help="With --from-topic: the field of the id, or @key. [default: guessed]"
+    "--id",
+    "id_",
+    metavar="FIELD",
+    help="With --from-topic: the field of the id, or @key; FIELD=FIELD of both topics. [default: guessed]",
 )
 @click.option(
     "--task", type=click.Choice(["classification", "regression", "anomaly"]), help="[default: guessed from the label]"

@@ -70,7 +70,9 @@ def _of_event(message: Message) -> Message | None:
     around, row = (fields, fields.get("data")) if "specversion" in fields else (_of_headers(message), fields)
     if not isinstance(row, dict):
         return None
-    return message._replace(fields={**{f"{AROUND}{k}": around[k] for k in ("id", "time") if k in around}, **row})
+    return message._replace(
+        fields={**{f"{AROUND}{k}": around[k] for k in ("id", "subject", "time") if k in around}, **row}
+    )
 
 
 def _of_headers(message: Message) -> dict[str, str]:

@@ -36,9 +36,11 @@ def of_topics(features: TopicSample, labels: TopicSample | None, **known: Any) -
     """A draft for topics, whatever their envelopes. The rest as in `app.dataset.guessing.from_topic.of_records`; fields
     may be named from the top of the record, too."""
     rows, of_labels = unwrapped(features), None if labels is None else unwrapped(labels)
-    for key in ("label", "id_"):
-        if key in known:
-            known[key] = inside(known[key], of_labels if key == "label" and of_labels is not None else rows)
+    if "label" in known:
+        known["label"] = inside(known["label"], rows if of_labels is None else of_labels)
+    if known.get("id_") is not None:
+        ours, equals, theirs = known["id_"].partition("=")
+        known["id_"] = f"{inside(ours, rows)}{equals}{theirs if of_labels is None else inside(theirs, of_labels)}"
     for key in ("nominal", "ignore"):
         known[key] = [inside(one, rows) for one in known.get(key, ())]
     return fitted(of_records(rows, of_labels, **known), rows, of_labels)

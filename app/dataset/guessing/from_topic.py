@@ -1,6 +1,7 @@
 """What a stream is, guessed from records of its topics: where the id, the time, the label and each feature stand."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,7 +37,7 @@ NO_JSON = (
     "no record of it is one, and init reads JSON alone; of Avro, Protobuf or Arrow write the stream file yourself "
     "(docs/reference/formats.md), and look at it by riparian check --broker"
 )
-OF_CHANGES = 20  # changes of a row, at most, where its id may still be one
+OF_CHANGES = 20  # changes of a row, or labels of a record, at most, where its id may still be one
 MOST_FIELDS = 10_000
 DEEPEST = 20
 
@@ -188,7 +189,9 @@ def of_records(
     silent = None
     if labels is not None:
         silent = (
-            silent_class(goal_column, task) if is_ is None else SILENT.get(is_.lower(), NOT_SAID[is_ == NOT_SAID[0]])
+            silent_class(goal_column, task)
+            if is_ is None
+            else SILENT.get(is_.lower(), NOT_SAID[is_.lower() == NOT_SAID[0]])
         )
     if later is not None:
         kind = REGRESSION
@@ -235,7 +238,8 @@ def of_records(
         record={key: value for key, value in record.items() if value != plain[key]},
         label_record={key: value for key, value in of_label.items() if value != plain.get(key)},
         late=late,
-        after=_soon(features, late),
+        hints=[] if labels is None else [_of_joined(features, id_path, labels, label_id)],
+        after=None if labels is None else _soon(features, id_path, labels, label_id, late),
     )
     return draft._replace(**forecast)
 
@@ -320,13 +324,27 @@ def _labelled(features: TopicSample, id_: Path | str, labels: TopicSample, label
     return sum(_value(one, id_) in known for one in older) / len(older)
 
 
-def _soon(features: TopicSample, late: float | None) -> float | None:
-    """Seconds after which what has no label will hardly get one; None where that is not known of so short a topic, or
-    it takes weeks."""
+def _soon(
+    features: TopicSample, id_: Path | str, labels: TopicSample, label_id: Path | str, late: float | None
+) -> float | None:
+    """Seconds after which what has no label will hardly get one; None where that is not known: of so short a topic, of
+    one whose newer labels are mostly of records before it, or where it takes weeks."""
     times = [message.time for message in features.messages if message.time is not None]
     if late is None or not times:
         return None
+    middle, known = (min(times) + max(times)) / 2, {_value(message, id_) for message in features.messages}
+    newer = [_value(one, label_id) in known for one in labels.messages if one.time is not None and one.time >= middle]
+    if 10 * sum(newer) < 9 * len(newer):
+        return None
     return next((step for step in SOON if 2 * late <= step <= (max(times) - min(times)) / 2000), None)
+
+
+def _of_joined(features: TopicSample, id_: Path | str, labels: TopicSample, label_id: Path | str) -> str:
+    """What is said of the labels that met a record."""
+    known, n = {_value(message, id_) for message in features.messages}, len(labels.messages)
+    met = sum(_value(message, label_id) in known for message in labels.messages)
+    others = "; the others may be of older ones, and come later" if 10 * met < 9 * n else ""
+    return f"{met:,} of {n:,} labels met a record, by {_place(label_id)}{others}"
 
 
 def _value(message: Message, id_: Path | str) -> str | None:
@@ -356,54 +374,106 @@ def _ids(
     """Where the id stands in both records."""
     if labels is None and given == OFFSET:
         return OFFSET, OFFSET
-    ours = _candidates(features, found, given) or ({OFFSET: set()} if labels is None else {})
+    named, of_label = given, None
+    if labels is not None and given is not None and "=" in given:
+        named, _, of_label = given.partition("=")
+    ours = _candidates(features, found, named) or ([OFFSET] if labels is None else [])
     if not ours:
         raise DataError(
             f"it is not clear which field of {features.topic} is the id: name it by --id, or say --id @key for the "
             f"Kafka key (its fields are {_listing(found)})"
         )
     if labels is None:
-        return next(iter(ours)), next(iter(ours))
-    any_field: dict[Path | str, set[str]] = {path: of_labels[path].ids for path in _unique(labels, of_labels)}
-    for theirs in (_candidates(labels, of_labels, None), any_field):
-        pairs = [(len(ours[a] & theirs[b]), a, b) for a in ours for b in theirs]
-        n, *best = max(pairs, key=lambda pair: pair[0], default=(0,))
-        if n:
-            return best[0], best[1]
-    raise DataError(
-        f"no id was found both in {features.topic} and {labels.topic}: say by --id FIELD where the id stands, or "
-        "wait until labels have come"
-    )
+        return ours[0], ours[0]
+    theirs = _candidates(labels, of_labels, of_label, repeated=OF_CHANGES)
+    if of_label is not None:
+        return ours[0], theirs[0]
+    theirs = list(dict.fromkeys([*theirs, *_unique(labels, of_labels, repeated=OF_CHANGES)]))
+    joins = [_joined(features, a, labels, b) for a in ours for b in theirs]
+    most = max((one.n_met for one in joins), default=0)
+    if not most:
+        raise DataError(
+            f"no id was found both in {features.topic} and {labels.topic}: say by --id FIELD=FIELD where it stands in "
+            f"both (those of {labels.topic} are {_listing(of_labels)}), or wait until labels have come"
+        )
+    # A label's own serial id meets records as well, only not as soon.
+    joins = [one for one in joins if 2 * one.n_met >= most]
+    soonest = min(one.wait for one in joins)
+    joins = [one for one in joins if one.wait <= 2 * soonest]
+    best = max(joins, key=lambda one: (one.is_named, one.n_met))
+    other = None if best.is_named else next((one for one in joins if not one.is_like(best)), None)
+    if other is not None:
+        both = " or ".join(f"--id {_place(one.ours)}={_place(one.theirs)}" for one in (best, other))
+        raise DataError(f"it is not clear by which ids {features.topic} and {labels.topic} belong together: say {both}")
+    return best.ours, best.theirs
 
 
-def _candidates(topic: TopicSample, found: Mapping[Path, FieldSample], given: str | None) -> dict[Path | str, set[str]]:
-    """Paths that may hold the id, the likeliest first, and the ids there."""
-    keys = [message.key for message in topic.messages if message.key]
+class _Join(NamedTuple):
+    """Labels and their features, by ids.
+
+    ours, theirs : where the ids stand
+    met : label -> features, both by their places in the samples
+    n_met : features that have a label
+    wait : from features to labels or back, median, ms
+    """
+
+    ours: Path | str
+    theirs: Path | str
+    met: dict[int, int]
+    n_met: int
+    wait: float
+
+    @property
+    def is_named(self) -> bool:
+        """Whether both topics give the field one name that says whose id it is."""
+        return self.ours[-1] == self.theirs[-1] and not isinstance(self.ours, str) and _name(self.ours) not in IDS
+
+    def is_like(self, other: "_Join") -> bool:
+        """Whether both join the same records, but for a few."""
+        same = sum(other.met.get(label) == one for label, one in self.met.items())
+        return 10 * same >= 9 * min(len(self.met), len(other.met))
+
+
+def _joined(features: TopicSample, ours: Path | str, labels: TopicSample, theirs: Path | str) -> _Join:
+    first = dict[str | None, int]()
+    for i, message in enumerate(features.messages):
+        first.setdefault(_value(message, ours), i)
+    ids = [_value(message, theirs) for message in labels.messages]
+    met = {k: first[one] for k, one in enumerate(ids) if one is not None and one in first}
+    times = [(labels.messages[k].time, features.messages[i].time) for k, i in met.items()]
+    waits = [abs(a - b) for a, b in times if a is not None and b is not None]
+    return _Join(ours, theirs, met, len(set(met.values())), median(waits) if waits else 0.0)
+
+
+def _candidates(
+    topic: TopicSample, found: Mapping[Path, FieldSample], given: str | None, repeated: int = 2
+) -> list[Path | str]:
+    """Where the id may stand, the likeliest first. repeated : as in `_unique`."""
     if given == KEY:
-        return {KEY: set(keys)}
-    n = len(topic.messages)
+        return [KEY]
     if given is not None:
-        named: dict[Path | str, set[str]] = {path: found[path].ids for path in found if dotted(path) == given}
+        named: list[Path | str] = [path for path in found if dotted(path) == given]
         if not named:
             raise DataError(f"no record of {topic.topic} has a field {given!r}: its fields are {_listing(found)}")
         return named
-    likely = [path for path in _unique(topic, found) if _name(path) in IDS or words(path[-1])[-1:] == ["id"]]
+    likely = [path for path in _unique(topic, found, repeated) if _name(path) in IDS or words(path[-1])[-1:] == ["id"]]
     likely.sort(key=lambda path: (path[0].startswith(AROUND), _name(path) not in IDS, len(path)))
-    candidates: dict[Path | str, set[str]] = {path: found[path].ids for path in likely}
-    if len(keys) == n and 2 * len(set(keys)) > n:
-        candidates[KEY] = set(keys)
-    return candidates
+    keys = [message.key for message in topic.messages if message.key]
+    is_key = len(keys) == len(topic.messages) and repeated * len(set(keys)) > len(keys)
+    return [*likely, *([KEY] if is_key else [])]
 
 
-def _unique(topic: TopicSample, found: Mapping[Path, FieldSample]) -> list[Path]:
-    """Paths at which all records but a few odd ones have a text or a whole number, mostly another one."""
-    n = len(topic.messages)
+def _unique(topic: TopicSample, found: Mapping[Path, FieldSample], repeated: int) -> list[Path]:
+    """Paths at which all records have a text or a whole number, mostly another one. repeated : records of one id, on
+    average, at most; of labels, of which a few may be odd, OF_CHANGES."""
+    n, of_labels = len(topic.messages), repeated == OF_CHANGES
+    repeated = OF_CHANGES if topic.envelope == DEBEZIUM else repeated
     return [
         path
         for path, leaf in found.items()
         if leaf.kinds <= {"text", "number"}
-        and 20 * len(leaf.cells) >= 19 * n
-        and (OF_CHANGES if topic.envelope == DEBEZIUM else 2) * len(leaf.ids) > n
+        and len(leaf.cells) >= (0.95 * n if of_labels else n)
+        and repeated * len(leaf.ids) > n
     ]
 
 
@@ -440,6 +510,10 @@ def _label(
         listing = _listing(found if of_labels is None else of_labels)
         raise DataError(f"it is not clear which field of {topic} is the label: {cure} (its fields are {listing})")
     return chosen[0]
+
+
+def _place(path: Path | str) -> str:
+    return path if isinstance(path, str) else dotted(path)
 
 
 def _listing(found: Mapping[Path, FieldSample]) -> str:
