@@ -124,8 +124,12 @@ class Timeline:
         self.schedule = schedule
         self.has_labels = spec.topics.labels is not None
         self._class = None if spec.label.is_ is None else canonical(spec.label.is_)  # of every label, where it is one
-        self.writer = spec.make_codec().writer(labels_inside=not self.has_labels)
-        self.headers = HeaderWriter(spec.mapping(), labels_inside=not self.has_labels)
+        # Labels of other classes stand in the records, where silence does not say them.
+        silence = spec.join.unlabelled is not None and spec.join.unlabelled.is_ is not None
+        self._others = self._class is not None and not silence
+        inside = self._others or not self.has_labels
+        self.writer = spec.make_codec().writer(labels_inside=inside)
+        self.headers = HeaderWriter(spec.mapping(), labels_inside=inside)
         self._ids: deque[str] = deque()
         self._y: deque[str] = deque()
         self._due: deque[int] = deque()
@@ -149,6 +153,9 @@ class Timeline:
                 self._ids.extend(rows.ids)
                 self._y.extend(one for one in y if one is not None)
                 self._due.extend([stamp + schedule.delay_ms for stamp in stamps])
+            if self._others:
+                others = [one if own is None else None for one, own in zip(rows.y, y, strict=True)]
+                rows = Rows(rows.first, rows.ids, rows.features, others, rows.sizes)
         values, headers = self.writer.features(self.headers.inside(rows), stamps), self.headers.features(rows, stamps)
         return ReplayRecords(list(map(str.encode, rows.ids)), values, stamps, headers)
 

@@ -119,7 +119,10 @@ def settings(spec: Spec) -> dict[str, Any]:
     found[ARITHMETIC] = LATEST_ARITHMETIC
     for place, part in (("record", spec.record), ("label", spec.label), ("predictions", spec.predictions)):
         found |= {f"{place}.{field}": value for field, value in part.model_dump(mode="json", by_alias=True).items()}
-    found[PRESENCE] = None if spec.label.is_ is None else canonical(spec.label.is_)
+    found[PRESENCE] = None
+    if spec.label.is_ is not None:
+        found[PRESENCE] = canonical(spec.label.is_)
+        del found["label.y"]  # read of no record
     found[DECISION] = None if spec.decision is None else spec.decision.plain()
     found[CLASS_WEIGHTS] = spec.class_weights
     found[UNLABELLED] = None if spec.join.unlabelled is None else spec.join.unlabelled.plain()
@@ -460,7 +463,7 @@ def _settings(spec: Spec, meta: Mapping[str, Any], others: bool = False) -> list
         found.append(Change("drift", RESTARTED, "drift was not watched for: it is from here on"))
     if was:
         for place in [*now, *(place for place in was if place not in now)]:
-            if place == ARITHMETIC:
+            if place == ARITHMETIC or (place == "label.y" and PRESENCE in now):
                 continue
             old, new = was.get(place), now.get(place)
             if spec.is_steered and place.endswith(".on_drift") and place != "drift.on_drift":

@@ -225,6 +225,12 @@ def test_records_that_are_of_one_class_by_being_there_are_labels_of_it_to_the_bi
     (change,) = reconcile(specs[1], snapshot.meta, [None] * len(specs[1].features)).found
     assert (change.fate, change.sentence) == (CARRIED, "label.is was none, is fraud")
     assert not reconcile(specs[0], snapshot.meta, [None] * len(specs[1].features)).found
+    (change,) = reconcile(specs[0], learner.checkpoint().meta, [None] * len(specs[1].features)).found
+    assert change.sentence == "label.is was fraud, is none"
+    named = spec_of(CLASSES, join=LATE, champion="hoeffding-tree", label={"y": "outcome"})
+    meta = PartitionLearner(named, 0).checkpoint().meta
+    (change,) = reconcile(specs[1], meta, [None] * len(specs[1].features)).found
+    assert change.sentence == "label.is was none, is fraud"
 
 
 @pytest.mark.parametrize("repeats", ["ignore", "correct"])

@@ -185,6 +185,22 @@ def test_batches_of_arrow_are_read_as_if_each_row_said_the_class() -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("place", ["outcome", "@header:outcome"])
+def test_a_replay_sends_other_classes_where_they_stand(place: str) -> None:
+    content = {"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "majority-class"}
+    spec = build({**content, "label": {"id": "imp", "is": "sent"}, "record": {"y": place}})
+    rows = Rows(0, ["0", "1", "2"], [["0", "1", "2"]], ['"sent"', '"kept"', None])
+    timeline = Timeline(spec, Schedule(1000, 1.0, 5))
+    sent, codec, classes = timeline.features(rows), spec.make_codec(), spec.class_vocabulary()
+    n = len(sent.values)
+    found = codec.decode_features(
+        RawBatch(list(range(n)), sent.stamps, sent.keys, sent.values, sent.headers), [], classes
+    )
+    assert classes is not None
+    assert (classes.values, list(np.isnan(found.y))) == (["kept"], [True, False, True])
+    assert [json.loads(one)["imp"] for one in timeline.labels(9000, 10).values] == ["0"]
+
+
 @pytest.mark.parametrize("due", [None, [3000, 2000, 4000]])
 def test_a_replay_sends_a_record_for_rows_of_the_class_alone(due: list[int] | None) -> None:
     spec = spec_of()

@@ -194,6 +194,8 @@ def check_presence(spec: Any) -> None:
     if spec.classes is not None and canonical(given) not in map(canonical, spec.classes):
         known = ", ".join(map(str, spec.classes))
         raise ValueError(f'label.is: expected one of classes ({known}), found "{given}"; name one of them')
+    if spec.classes is None and (long := spec.class_vocabulary().too_long(canonical(given))) is not None:
+        raise ValueError(f"label.is: expected a class within max_class_bytes, found {long}; shorten it, or raise that")
     other = None if unlabelled is None else unlabelled.is_
     if other is None and (spec.record.y is None or "y" not in spec.record.model_fields_set):
         raise ValueError(
