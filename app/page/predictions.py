@@ -24,6 +24,7 @@ from riparian.app.partition.predictions.reasons import asked_about, keys_of
 from riparian.app.partition.records.decoder import PartitionDecoder
 from riparian.app.state.audit.finding import FoundPrediction, find, know_predictions, label_of
 from riparian.app.state.audit.moment import Moment, moment_of
+from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Bags, Floats, Learner
 from riparian.models.explanation.shapley import contributions
@@ -94,10 +95,19 @@ async def explained(
         "said": _models(spec, found, label),
         "label": label,
         "labels_read": n_read,
+        "silence": class_of_silence(spec),
         "predictions_read": found.n_read,
         "why": None if moment is None else _why(spec, moment, _models(spec, found, label)),
         "why_not": why_not,
     }
+
+
+def class_of_silence(spec: Spec) -> str | None:
+    """As what an instance is learned whose label does not come, and when; None where it is not."""
+    given = spec.join.unlabelled
+    if given is None or given.is_ is None:
+        return None
+    return f"{canonical(given.is_)} {format_duration(given.after)} after it"
 
 
 async def record_at(

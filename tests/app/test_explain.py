@@ -11,7 +11,7 @@ import pytest
 from riparian.app import inspection
 from riparian.app.cli.operate.explain import _reasons, lines
 from riparian.app.page import models
-from riparian.app.page.predictions import _models, _why, branch_of, path_of, roots_of
+from riparian.app.page.predictions import _models, _why, branch_of, class_of_silence, path_of, roots_of
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.state.audit import finding
 from riparian.app.state.audit.finding import FoundPrediction
@@ -129,6 +129,22 @@ def test_what_strangers_wrote_is_no_command_to_the_terminal(monkeypatch):
     assert "\x1b" not in shown
     assert "\x07" not in shown
     assert "\\x1b[31m<b>" in shown
+
+
+@pytest.mark.parametrize("is_", ["ok", None])
+def test_a_record_without_a_label_is_said_to_be_learned_as_what_silence_is(is_):
+    unlabelled = {"after": "14d"} | ({} if is_ is None else {"is": is_})
+    spec = stream_file.build({
+        "name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label",
+        "classes": ["ok", "fraud"], "join": {"horizon": "20d", "unlabelled": unlabelled},
+    })  # fmt: skip
+    found = {
+        "id": "1", "topic": "t", "partition": 0, "position": 3, "time": 0, "offset": 3, "label_offset": 1,
+        "said": [{"role": "champion", "learner": "last-label", "y": "ok", "p": None}], "label": None,
+        "labels_read": 0, "silence": class_of_silence(spec), "why": None, "why_not": "no checkpoint",
+    }  # fmt: skip
+    learned = "" if is_ is None else ": without one it is learned as ok 14d after it"
+    assert f"  no label has come (0 labels were read after it){learned}" in lines(found)
 
 
 @pytest.mark.parametrize(

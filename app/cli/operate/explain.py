@@ -85,7 +85,8 @@ def lines(found: dict[str, Any]) -> list[str]:
     ]
     label = found["label"]
     if label is None:
-        shown.append(f"  no label has come ({found['labels_read']:,} labels were read after it)")
+        silence = f": without one it is learned as {found['silence']}" if found.get("silence") else ""
+        shown.append(f"  no label has come ({found['labels_read']:,} labels were read after it){silence}")
     else:
         named = "null (none will come)" if label["y"] is None else label["y"]
         shown.append(f"  label {named} at {_time(label['time'])}, offset {label['offset']:,}")
