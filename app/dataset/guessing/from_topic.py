@@ -31,6 +31,7 @@ from riparian.topics.vocabulary import canonical
 
 KEY, OFFSET = "@key", "@offset"
 AHEAD = "1h"  # of a forecast
+BY_CHANCE = 20  # a field that is not called an id is none where fewer than one of so many labels meet a record
 NOT_SAID = "no", "yes"  # what a record is for which none says that it is what the labels are
 SOON = (60.0, 300.0, 600.0, 1800.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 86_400.0, 2 * 86_400.0, 7 * 86_400.0)  # seconds
 NO_JSON = (
@@ -388,8 +389,12 @@ def _ids(
     theirs = _candidates(labels, of_labels, of_label, repeated=OF_CHANGES)
     if of_label is not None:
         return ours[0], theirs[0]
-    theirs = list(dict.fromkeys([*theirs, *_unique(labels, of_labels, repeated=OF_CHANGES)]))
     joins = [_joined(features, a, labels, b) for a in ours for b in theirs]
+    others = [path for path in _unique(labels, of_labels, repeated=OF_CHANGES) if path not in theirs]
+    known = {a: found[a].ids if isinstance(a, tuple) else {one.key for one in features.messages} for a in ours}
+    met = [(a, b) for a in ours for b in others if not known[a].isdisjoint(of_labels[b].ids)]
+    by_any = [_joined(features, a, labels, b) for a, b in met]
+    joins += [one for one in by_any if BY_CHANCE * len(one.met) >= len(labels.messages)]
     most = max((one.n_met for one in joins), default=0)
     if not most:
         raise DataError(
