@@ -26,7 +26,6 @@ log = logging.getLogger(SendProduceReqHandler.__module__)  # of whose lines a wo
 
 SMALL_BYTES = 16_384  # largest request that goes with others, bytes of its batches
 MOST_BYTES = 1 << 20  # largest bundle, bytes of its batches
-PATIENT_SECONDS = 0.03  # that records wait for others to go with, where nobody waits for them
 
 
 class OwnRequest(NamedTuple):
@@ -101,16 +100,9 @@ class JoinedProducer:
 
 
 class Bundles:
-    """What the producers of one worker send together: to each broker, what comes while the last was on its way.
+    """What the producers of one worker send together: to each broker, what comes while the last was on its way."""
 
-    Parameters
-    ----------
-    patient : str
-        A topic nobody waits for: its records go with what is sent next, or after `PATIENT_SECONDS`.
-    """
-
-    def __init__(self, patient: str = "") -> None:
-        self._patient = patient
+    def __init__(self) -> None:
         self._ready: dict[JoinedProducer, None] = {}
         self._drains = False
         self._waiting: dict[int, list[OwnRequest]] = {}
@@ -129,7 +121,7 @@ class Bundles:
 
         def appended(builder: Any, tp: TopicPartition) -> Any:
             batch = append(builder, tp)
-            self._wake(joined, PATIENT_SECONDS if tp.topic == self._patient else 0.0)
+            self._wake(joined)
             return batch
 
         waiting._append_batch = appended
@@ -137,13 +129,11 @@ class Bundles:
         # A copy of all partitions is made at each send otherwise, to see that one is among them.
         cluster.partitions_for_topic = lambda topic: cluster._partitions.get(topic)
 
-    def _wake(self, joined: JoinedProducer, seconds: float = 0.0) -> None:
+    def _wake(self, joined: JoinedProducer) -> None:
         if joined.task.done():
             return
         self._ready[joined] = None
-        if seconds:
-            asyncio.get_running_loop().call_later(seconds, self._drain)
-        elif not self._drains:
+        if not self._drains:
             self._drains = True
             asyncio.get_running_loop().call_soon(self._drain)
 

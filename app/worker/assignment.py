@@ -78,7 +78,7 @@ class Assignment:
         self._settled = False
         self.silence = JoinWatchdog(spec, connection)
         self.copier: Copier | None = None
-        self._bundles = Bundles(self.states.topic)
+        self._bundles = Bundles()
         self.n_fenced = self.n_loaded = 0
         self._generation = 0  # of the assignment: what was begun under an older one is dropped
         self._tasks: set[asyncio.Task[None]] = set()

@@ -448,25 +448,3 @@ def test_names_of_the_client_that_are_used_are_there():
     assert str(drain) == "(self, ignore_nodes, muted_partitions=frozenset())"
     done = module.SendProduceReqHandler.do.__code__.co_names
     assert {"_to_reenqueue", "_can_retry", "reenqueue", "_maybe_wait_metadata", "handle_response"} <= set(done)
-
-
-def test_what_nobody_waits_for_goes_with_what_is_sent_next_or_after_a_moment(monkeypatch):
-    async def test(broker):
-        broker.bundles = Bundles("log")
-        monkeypatch.setattr(module, "PATIENT_SECONDS", 1000.0)
-        a, b = await broker.producers(2)
-        kept = await post(a, "log", 0)
-        await settle()
-        assert not broker.sent
-        soon = await post(b, "p", 1)
-        await settle()
-        assert broker.sent == [(0, 0, {"log": {0: (0, 0, [b"v"])}, "p": {1: (1, 0, [b"v"])}})]
-        broker.answer(0)
-        await asyncio.gather(kept, soon)
-        monkeypatch.setattr(module, "PATIENT_SECONDS", 0.001)
-        alone = await post(a, "log", 0)
-        await until(lambda: len(broker.sent) == 2)
-        broker.answer(1)
-        await alone
-
-    run(test)
