@@ -296,6 +296,15 @@ def test_aggregates_and_keys_come_and_go_while_workers_are_killed(stream, learni
             if done.wait(0.2):
                 return
 
+    def checkpointed(name):
+        s.riparian("checkpoint", *options)
+
+        def there():
+            with suppress(StateError):  # a chunk is on its way
+                return all(name in s.stored(p).spec.features for p in range(many))
+
+        until(there)
+
     options = ("--wait", 60)
     flowing = threading.Thread(target=flow)
     with s.worker() as worker:
@@ -307,7 +316,7 @@ def test_aggregates_and_keys_come_and_go_while_workers_are_killed(stream, learni
             assert "features added: card_mean, risk, since, times; keys added: terminal" in told
             until(lambda: any("risk" in one["features"] for p in range(many) for one in s.predictions(p)))
             if learning == "partition":
-                s.riparian("checkpoint", *options)
+                checkpointed("risk")
             before = len(s.predictions())
             worker.kill()
             with s.worker() as worker:
@@ -316,7 +325,7 @@ def test_aggregates_and_keys_come_and_go_while_workers_are_killed(stream, learni
                 told = s.riparian("apply", *options)
                 assert "features dropped: risk, since, times; keys dropped: terminal" in told
                 other = {**of_card, "card_mean": {"mean": "amount", "by": "card"}}
-                s.riparian("checkpoint", *options)  # in which the command sees what the feature is
+                checkpointed("of_card")  # in which the command sees what the feature is
                 s.change(**began | {"features": {**began["features"], **other}})
                 assert "give the feature another name" in s.riparian("apply", *options, code=2)
                 until(lambda: any("of_card" in one["features"] for p in range(many) for one in s.predictions(p)))

@@ -32,7 +32,7 @@ def test_a_backlog_is_predicted_and_learned_in_the_order_of_its_timestamps(strea
     whole = [r for r in records if r.get("kind") == "partition"][-1]
     assert (whole["instances"], whole["labels"], whole["learned"], whole["waiting"]) == (3000, 3000, 3000, 0)
     assert whole["lag"] == {"features": 0, "labels": 0}
-    assert whole["latency_p50"] is None or whole["latency_p50"] <= whole["latency_p99"]
+    assert whole.get("latency_p50", 0.0) <= whole.get("latency_p99", 0.0)  # none where nothing was predicted since
 
 
 def test_kill_9_under_live_load_trains_nothing_twice_and_repeats_no_prediction(stream):
