@@ -22,10 +22,10 @@ from riparian.app.partition.arrays import over, under
 from riparian.app.partition.changes import ARITHMETIC, LEARNING, next_origin, reconcile
 from riparian.app.partition.join.ids import Hashes, Ints
 from riparian.app.partition.join.label_delays import LabelDelays, alone, apart
-from riparian.app.partition.join.pending import Joined, PendingStore, Unlabelled
+from riparian.app.partition.join.pending import PendingStore, Unlabelled
 from riparian.app.partition.join.series import Follow
 from riparian.app.partition.keys.past import AHEAD_MS, Past, moments_of
-from riparian.app.partition.learning import Learning, OwnLearning, Ran, Stages, at_once
+from riparian.app.partition.learning import JoinedBatch, Learning, OwnLearning, Ran, Stages, at_once
 from riparian.app.partition.lineup.lineup import Lineup, ModelsOfState
 from riparian.app.partition.lineup.model_commands import FILES
 from riparian.app.partition.lineup.model_slot import ModelSlot
@@ -53,7 +53,7 @@ from riparian.topics.codecs import Codec
 from riparian.topics.names import CHAMPION, FEATURES, LABELS
 from riparian.topics.places import index_of
 from riparian.topics.prediction_columns import PredictionColumns
-from riparian.topics.records import MULTI_INSTANCE, Features, Headers, Labels
+from riparian.topics.records import MULTI_INSTANCE, Features, Labels
 from riparian.topics.records import VALUES as UNDECIDED
 from riparian.topics.slices import chained
 
@@ -86,31 +86,6 @@ def early_labels(learners: Iterable["PartitionLearner"]) -> str | None:
     delays = [(one.delays, [] if one.decoder.classes is None else one.decoder.classes.texts) for one in waiting]
     without = sum(one.n_without - one.n_without_before for one in waiting)
     return apart(delays, waiting[0].spec.join.horizon) or alone(delays, without) if waiting else None
-
-
-class JoinedBatch(NamedTuple):
-    """A release that is decoded and joined.
-
-    keys, headers, offsets, next_offsets, times, stamps : of the features that are no dead letters
-    draws : by which reasons are drawn, where these are asked for
-    moved : labels that may have their instance in another partition
-    started : when it was joined (perf_counter); later by what others took since, where they take turns
-    """
-
-    release: Release
-    features: Features
-    labels: Labels
-    joined: Joined
-    keys: Sequence[bytes | None]
-    headers: list[Headers] | None
-    offsets: Ints
-    next_offsets: dict[str, Ints]
-    times: Ints
-    stamps: Ints
-    draws: NDArray[np.uint64] | None
-    moved: list[MovedLabel]
-    decode_seconds: float
-    started: float
 
 
 class Part(NamedTuple):
@@ -262,7 +237,7 @@ class PartitionLearner:
 
     def _stages(self, decoding: JointDecoding | None, release: Release) -> Stages[list[Outcome]]:
         batch = yield from self._joining(release, decoding)
-        asked = self.learning.ask(batch.features, batch.joined)
+        asked = self.learning.ask(batch)
         yield 0.0
         return [(yield from self._running(batch, asked))]
 
@@ -276,11 +251,11 @@ class PartitionLearner:
         """
         return at_once(self._running(self._joined(features, labels, release, 0.0)))
 
-    def join(self, release: Release) -> "JoinedBatch":
+    def join(self, release: Release) -> JoinedBatch:
         """Decode a release, and join it: nothing of it is predicted or learned yet."""
         return at_once(self._joining(release))
 
-    def _joining(self, release: Release, decoding: JointDecoding | None = None) -> Stages["JoinedBatch"]:
+    def _joining(self, release: Release, decoding: JointDecoding | None = None) -> Stages[JoinedBatch]:
         asked = None if decoding is None else decoding.ask(self.decoder, release)
         if asked is not None:
             yield 0.0
@@ -292,9 +267,9 @@ class PartitionLearner:
         yield share
         return self._joined(features, labels, release, seconds)
 
-    def _running(self, batch: "JoinedBatch", asked: Unpredicted | None = None) -> Stages[Outcome]:
+    def _running(self, batch: JoinedBatch, asked: Unpredicted | None = None) -> Stages[Outcome]:
         started = time.perf_counter()
-        ran = self.learning.run(batch.features, batch.joined, batch.draws, asked)
+        ran = self.learning.run(batch, asked)
         share = 0.0 if asked is None else asked.seconds
         seconds = time.perf_counter() - started + share
         yield share
@@ -322,7 +297,7 @@ class PartitionLearner:
     def _decoded(self, release: Release) -> tuple[Features, Labels]:
         return self.decoder.features(release.pieces[FEATURES].raw), self.decoder.labels(release.piece(LABELS).raw)
 
-    def _joined(self, features: Features, labels: Labels, release: Release, decode_seconds: float) -> "JoinedBatch":
+    def _joined(self, features: Features, labels: Labels, release: Release, decode_seconds: float) -> JoinedBatch:
         """Rejected records of `release` are left out of the columns of features and labels."""
         f_piece, l_piece = release.pieces[FEATURES], release.piece(LABELS)
         offsets, keys, stamps = f_piece.offsets, f_piece.raw.keys, f_piece.stamps
@@ -367,7 +342,7 @@ class PartitionLearner:
             decode_seconds, time.perf_counter(),
         )  # fmt: skip
 
-    def finish(self, batch: "JoinedBatch", ran: Ran, part: "Part | None" = None) -> Outcome:
+    def finish(self, batch: JoinedBatch, ran: Ran, part: "Part | None" = None) -> Outcome:
         """What came of a batch, or of a part of it, that was predicted and learned."""
         i, stop, at, end = part or Part.of(batch)
         release, features, labels, joined = batch.release, batch.features, batch.labels, batch.joined

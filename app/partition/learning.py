@@ -17,6 +17,7 @@ from riparian.app.partition.arrays import over, shifted_name, under
 from riparian.app.partition.changes import DECISION, DETECTORS, DISTRIBUTIONS
 from riparian.app.partition.drift.detection import Finding
 from riparian.app.partition.drift.events import Drift
+from riparian.app.partition.join.ids import Ints
 from riparian.app.partition.join.pending import Joined, PendingStore, Source
 from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.past import LabelPast, Past
@@ -24,7 +25,7 @@ from riparian.app.partition.lineup.comparing import PromotionDecision
 from riparian.app.partition.lineup.lineup import Lineup, ModelsOfState, Values
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.lineup.promotion import Promotion
-from riparian.app.partition.outcome import DeadLetter, Joint, Outcome
+from riparian.app.partition.outcome import DeadLetter, Joint, MovedLabel, Outcome
 from riparian.app.partition.predictions.by_segment import BySegment
 from riparian.app.partition.predictions.decision_policy import DecisionPolicy, decided_name
 from riparian.app.partition.predictions.intervals import Intervals
@@ -40,7 +41,7 @@ from riparian.models.contract import Program
 from riparian.models.registry import memo_places
 from riparian.topics.commands import EventRecord
 from riparian.topics.names import CHAMPION, CONTROL, FEATURES
-from riparian.topics.records import DriftRecord, Features
+from riparian.topics.records import DriftRecord, Features, Headers, Labels
 from riparian.topics.vocabulary import Scalar, Vocabulary
 
 T = TypeVar("T")
@@ -74,6 +75,31 @@ class Ran(NamedTuple):
     findings: list[Finding]
     decisions: list[PromotionDecision]
     joint: list[Joint]
+
+
+class JoinedBatch(NamedTuple):
+    """A release that is decoded and joined.
+
+    keys, headers, offsets, next_offsets, times, stamps : of the features that are no dead letters
+    draws : by which reasons are drawn (`reasons.keys_of`), where these are asked for
+    moved : labels that may have their instance in another partition
+    started : when it was joined (perf_counter); later by what others took since, where they take turns
+    """
+
+    release: Release
+    features: Features
+    labels: Labels
+    joined: Joined
+    keys: Sequence[bytes | None]
+    headers: list[Headers] | None
+    offsets: Ints
+    next_offsets: dict[str, Ints]
+    times: Ints
+    stamps: Ints
+    draws: NDArray[np.uint64] | None
+    moved: list[MovedLabel]
+    decode_seconds: float
+    started: float
 
 
 class Learning:
@@ -207,19 +233,12 @@ class Learning:
         """Have room for what was decoded."""
         raise NotImplementedError
 
-    def ask(self, features: Features, joined: Joined) -> Unpredicted | None:
+    def ask(self, batch: JoinedBatch) -> Unpredicted | None:
         """Predict what was joined with what others ask for, who have the same models; None where it has its own."""
         return None
 
-    def run(
-        self,
-        features: Features,
-        joined: Joined,
-        draws: NDArray[np.uint64] | None,
-        asked: Unpredicted | None = None,
-    ) -> Ran:
-        """Predict, learn and score what was joined. draws : as `reasons.keys_of` gives them, where these are asked for.
-        asked : as `ask` has given it."""
+    def run(self, batch: JoinedBatch, asked: Unpredicted | None = None) -> Ran:
+        """Predict, learn and score what was joined. asked : as `ask` has given it."""
         raise NotImplementedError
 
     def obey_all(self) -> None:
@@ -451,18 +470,13 @@ class OwnLearning(Learning):
         self.fit_schema()
         self.promotion.models = self.lineup.learners()
 
-    def run(
-        self,
-        features: Features,
-        joined: Joined,
-        draws: NDArray[np.uint64] | None,
-        asked: Unpredicted | None = None,
-    ) -> Ran:
+    def run(self, batch: JoinedBatch, asked: Unpredicted | None = None) -> Ran:
+        joined = batch.joined
         program, findings, decisions = joined.program, list[Finding](), list[PromotionDecision]()
         weighted, learns = self.lineup.stakes.weighted(program), len(program.op) > len(joined.predicted)
         for name, role in self.roles.items():
             serving = self.servings[name]
-            findings += role.run(weighted, serving.begin_reasons(weighted, draws, joined.instead))
+            findings += role.run(weighted, serving.begin_reasons(weighted, batch.draws, joined.instead))
             serving.calibrate(program, joined.instead)
             serving.decide(program)
             if learns:

@@ -270,7 +270,7 @@ def test_labels_that_met_count_with_their_instances():
     batch = learner.join(release)
     assert (learner.n_instances, learner.n_labels, learner.n_met) == (0, 0, 0)
     assert learner.pending.n_met > 0
-    learner.finish(batch, learner.learning.run(batch.features, batch.joined, batch.draws))
+    learner.finish(batch, learner.learning.run(batch))
     assert learner.n_met == learner.pending.n_met
 
 

@@ -24,10 +24,8 @@ from threading import RLock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from riparian.app.partition.join.pending import Joined
-from riparian.app.partition.learning import Learning, Ran, Stages, Step
+from riparian.app.partition.learning import JoinedBatch, Learning, Ran, Stages, Step
 from riparian.app.partition.outcome import DeadLetter, Joint, Outcome
 from riparian.app.partition.predictions.joint_prediction import FEW, JointPrediction, Unpredicted
 from riparian.app.partition.records.partition_group import Piece, Release, concatenate, empty_piece
@@ -36,7 +34,7 @@ from riparian.app.partition.shared.sharing import SharedLearning, after
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Program
 from riparian.topics.names import FEATURES, LEARNED
-from riparian.topics.records import DriftRecord, Features, RawBatch
+from riparian.topics.records import DriftRecord, RawBatch
 
 LED = ("models/", "metrics/", "compared/")  # names of arrays that a partition takes over from the replica
 MOST_APART = 2**16  # instances learned between two partitions that recover together: more are not worth waiting for
@@ -376,22 +374,16 @@ class FollowedLearning(SharedLearning):
             first = first._replace(rejected=first.rejected | self.of_log(letters))
         return [*outcomes, first, *others]
 
-    def ask(self, features: Features, joined: Joined) -> Unpredicted | None:
-        replica, rows = self._replica, joined.predicted
+    def ask(self, batch: JoinedBatch) -> Unpredicted | None:
+        replica, rows = self._replica, batch.joined.predicted
         if replica is None or not 0 < len(rows) <= FEW:
             return None
-        return replica.prediction.wait(Unpredicted(self, self.translated(features.x), rows))
+        return replica.prediction.wait(Unpredicted(self, self.translated(batch.features.x), rows))
 
-    def run(
-        self,
-        features: Features,
-        joined: Joined,
-        draws: NDArray[np.uint64] | None,
-        asked: Unpredicted | None = None,
-    ) -> Ran:
+    def run(self, batch: JoinedBatch, asked: Unpredicted | None = None) -> Ran:
         if self._replica is not None and asked is not None:
             self._replica.prediction.do(asked)
-        return super().run(features, joined, draws, asked)
+        return super().run(batch, asked)
 
     def joint(self, program: Program) -> list[Joint]:
         found = super().joint(program)

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over, renamed, under
 from riparian.app.partition.join.ids import Ints
-from riparian.app.partition.join.pending import Joined
 from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.past import LabelPast
 from riparian.app.partition.keys.plan import bounds_of
-from riparian.app.partition.learning import Learning, Ran, Stages, Step
+from riparian.app.partition.learning import JoinedBatch, Learning, Ran, Stages, Step
 from riparian.app.partition.lineup.lineup import Decided, Lineup, Values
 from riparian.app.partition.outcome import DeadLetter, Joint, Outcome, by_topic, stacked
 from riparian.app.partition.predictions.decision_policy import decided_name
@@ -48,7 +47,7 @@ from riparian.app.stream_file.columns import hash_of
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import LEARN, PREDICT, Floats, Program
 from riparian.topics.names import AS_IT_COMES, CHAMPION, CONTROL, FEATURES, LEARNED
-from riparian.topics.records import DriftRecord, Features
+from riparian.topics.records import DriftRecord
 from riparian.topics.training_log import MOST_ROWS, VERSION, LearnedKeys, LearnedRecord
 from riparian.topics.vocabulary import Scalar, Vocabulary
 
@@ -282,21 +281,15 @@ class SharedLearning(Learning):
 
     # -- predicting --------------------------------------------------------------------------------------------
 
-    def run(
-        self,
-        features: Features,
-        joined: Joined,
-        draws: NDArray[np.uint64] | None,
-        asked: Unpredicted | None = None,
-    ) -> Ran:
+    def run(self, batch: JoinedBatch, asked: Unpredicted | None = None) -> Ran:
         """Predict by the models as they are; what was joined they learn when it comes by the log."""
-        x = self.translated(features.x) if asked is None else asked.x
+        joined, x = batch.joined, self.translated(batch.features.x) if asked is None else asked.x
         if asked is not None and asked.done:
             self.predicted(joined.predicted)
         else:
             self.predict(x, joined.predicted)
         scored = self.calibrate(joined.program, joined.instead)
-        ran = self.ran(scored, x, joined.predicted, draws)
+        ran = self.ran(scored, x, joined.predicted, batch.draws)
         return ran._replace(joint=self.joint(joined.program))
 
     def predict(self, x: Floats, rows: NDArray[np.int32]) -> None:
