@@ -125,8 +125,7 @@ class Timeline:
         self.has_labels = spec.topics.labels is not None
         self._class = None if spec.label.is_ is None else canonical(spec.label.is_)  # of every label, where it is one
         # Labels of other classes stand in the records, where silence does not say them.
-        silence = spec.join.unlabelled is not None and spec.join.unlabelled.is_ is not None
-        self._others = self._class is not None and not silence
+        self._others = self._class is not None and spec.join.assumed is None
         inside = self._others or not self.has_labels
         self.writer = spec.make_codec().writer(labels_inside=inside)
         self.headers = HeaderWriter(spec.mapping(), labels_inside=inside)

@@ -193,8 +193,7 @@ class InstanceReader:
         self._inside = goal is not None and spec.topics.labels is None
         self._y: Path = (goal or "",)
         # Where every record of the topic is of one class, none says the others of the file: silence does.
-        silence = spec.join.unlabelled is not None and spec.join.unlabelled.is_ is not None
-        self._class = spec.label.is_ if silence else None
+        self._class = None if spec.join.assumed is None else spec.label.is_
         self._decoder = ColumnDecoder(
             Mapping(
                 task=spec.task,

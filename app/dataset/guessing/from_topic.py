@@ -215,6 +215,10 @@ def of_records(
         names = {path: one.name for path, one in zip(beside, named, strict=True)}
         forecast = _forecast(features, later, names, x)
     late = None if labels is None else _late(features, id_path, labels, label_id)
+    hints, after = list[str](), None
+    if labels is not None:
+        joined = _joined(features, id_path, labels, label_id)
+        hints, after = [_of_joined(joined, labels)], _soon(features, joined, labels, late)
     rare = None if goal is None or silent is not None else rarest(goal_column, classes)
     if silent is not None and labels is not None:
         share = _labelled(features, id_path, labels, label_id)
@@ -239,8 +243,8 @@ def of_records(
         record={key: value for key, value in record.items() if value != plain[key]},
         label_record={key: value for key, value in of_label.items() if value != plain.get(key)},
         late=late,
-        hints=[] if labels is None else [_of_joined(features, id_path, labels, label_id)],
-        after=None if labels is None else _soon(features, id_path, labels, label_id, late),
+        hints=hints,
+        after=after,
     )
     return draft._replace(**forecast)
 
@@ -325,27 +329,24 @@ def _labelled(features: TopicSample, id_: Path | str, labels: TopicSample, label
     return sum(_value(one, id_) in known for one in older) / len(older)
 
 
-def _soon(
-    features: TopicSample, id_: Path | str, labels: TopicSample, label_id: Path | str, late: float | None
-) -> float | None:
+def _soon(features: TopicSample, joined: "_Join", labels: TopicSample, late: float | None) -> float | None:
     """Seconds after which what has no label will hardly get one; None where that is not known: of so short a topic, of
     one whose newer labels are mostly of records before it, or where it takes weeks."""
     times = [message.time for message in features.messages if message.time is not None]
     if late is None or not times:
         return None
-    middle, known = (min(times) + max(times)) / 2, {_value(message, id_) for message in features.messages}
-    newer = [_value(one, label_id) in known for one in labels.messages if one.time is not None and one.time >= middle]
+    middle = (min(times) + max(times)) / 2
+    newer = [k in joined.met for k, one in enumerate(labels.messages) if one.time is not None and one.time >= middle]
     if 10 * sum(newer) < 9 * len(newer):
         return None
     return next((step for step in SOON if 2 * late <= step <= (max(times) - min(times)) / 2000), None)
 
 
-def _of_joined(features: TopicSample, id_: Path | str, labels: TopicSample, label_id: Path | str) -> str:
+def _of_joined(joined: "_Join", labels: TopicSample) -> str:
     """What is said of the labels that met a record."""
-    known, n = {_value(message, id_) for message in features.messages}, len(labels.messages)
-    met = sum(_value(message, label_id) in known for message in labels.messages)
+    met, n = len(joined.met), len(labels.messages)
     others = "; the others may be of older ones, and come later" if 10 * met < 9 * n else ""
-    return f"{met:,} of {n:,} labels met a record, by {_place(label_id)}{others}"
+    return f"{met:,} of {n:,} labels met a record, by {_place(joined.theirs)}{others}"
 
 
 def _value(message: Message, id_: Path | str) -> str | None:

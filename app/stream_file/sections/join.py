@@ -79,6 +79,11 @@ class JoinSpec(Section):
         "order of their timestamps.",
     )
 
+    @property
+    def assumed(self) -> Label | None:
+        """Class of an instance whose label does not come; None where it is of none."""
+        return None if self.unlabelled is None else self.unlabelled.is_
+
 
 def with_forecasts(data: dict[str, Any]) -> dict[str, Any]:
     """What a stream file stands for whose labels come from the stream itself: it reads none, and a key that is no
@@ -178,7 +183,7 @@ def check_forecasts(spec: Any) -> None:
 def check_presence(spec: Any) -> None:
     """ValueError where each record of the labels' topic is to be a label of one class, and cannot be, or nothing else
     would be learned."""
-    given, unlabelled = spec.label.is_, spec.join.unlabelled
+    given, other = spec.label.is_, spec.join.assumed
     if given is None:
         return
     if "y" in spec.label.model_fields_set:
@@ -196,7 +201,6 @@ def check_presence(spec: Any) -> None:
         raise ValueError(f'label.is: expected one of classes ({known}), found "{given}"; name one of them')
     if spec.classes is None and (long := spec.class_vocabulary().too_long(canonical(given))) is not None:
         raise ValueError(f"label.is: expected a class within max_class_bytes, found {long}; shorten it, or raise that")
-    other = None if unlabelled is None else unlabelled.is_
     if other is None and (spec.record.y is None or "y" not in spec.record.model_fields_set):
         raise ValueError(
             "join.unlabelled: expected the class of records without a label beside label.is, since a model learns "
