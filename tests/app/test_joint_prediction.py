@@ -47,7 +47,7 @@ def test_a_model_that_fails_does_so_in_the_partition_whose_instance_it_is() -> N
 def test_partitions_ask_for_a_few_instances(n: int, asks: bool) -> None:
     learning: Any = SimpleNamespace(_replica=SimpleNamespace(prediction=JointPrediction()), translated=lambda x: x)
     rows = np.zeros(n, np.int32)
-    features, joined = SimpleNamespace(x=np.zeros((n, 2))), SimpleNamespace(predicted=rows)
-    assert (FollowedLearning.ask(learning, features, joined) is not None) is asks  # type: ignore[arg-type]
+    batch: Any = SimpleNamespace(features=SimpleNamespace(x=np.zeros((n, 2))), joined=SimpleNamespace(predicted=rows))
+    assert (FollowedLearning.ask(learning, batch) is not None) is asks
     learning._replica = None
-    assert FollowedLearning.ask(learning, features, joined) is None  # type: ignore[arg-type]
+    assert FollowedLearning.ask(learning, batch) is None
