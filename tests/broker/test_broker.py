@@ -17,7 +17,7 @@ import pytest
 
 from riparian.app.errors import BrokerError
 from riparian.app.kafka.local_broker import broker as local
-from riparian.app.kafka.local_broker import java, ports
+from riparian.app.kafka.local_broker import java, ports, supervisor
 from tests.broker.clients import administer, make_topics
 from tests.broker.harness import PATIENCE
 from tests.conftest import leftovers
@@ -144,6 +144,17 @@ def test_a_killed_caller_or_supervisor_leaves_no_broker(tmp_path: Path) -> None:
         started = local.process_start(kafka)
         os.kill(supervisor, signal.SIGKILL)
         ends(kafka, started)
+
+
+def test_a_caller_that_is_gone_before_it_reads_the_pid_has_the_command_ended_without_a_traceback(
+    tmp_path: Path,
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-I", "-S", supervisor.__file__, str(os.getpid()), str(tmp_path / "log"), "sleep", "600"]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGTERM & 0xFF, b"")
 
 
 # It writes $WRITES as its archive of classes, ends with $CODE, and crashes by an archive that is not "whole".

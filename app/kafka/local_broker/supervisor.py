@@ -86,7 +86,8 @@ def supervise(caller: int, log: str, command: list[str]) -> int:
             preexec_fn=_die_with_parent,
         )
     try:
-        os.write(1, f"{child.pid}\n".encode())
+        with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more: standard input has ended, too
+            os.write(1, f"{child.pid}\n".encode())
         os.close(1)
         while child.poll() is None and not terminated and os.getppid() == caller:
             readable, _, _ = select.select([0], [], [], POLL_SECONDS)
