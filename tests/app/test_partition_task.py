@@ -646,6 +646,20 @@ async def write_one(checkpoints: Checkpoints) -> float:
     return checkpoints.due - began
 
 
+def test_a_checkpoint_that_is_asked_for_while_one_is_written_comes_next(spec):
+    one = checkpoints_of(spec, 1)
+
+    async def asked_meanwhile() -> float:
+        await one.begin(lambda: Beside({}, {}, []))
+        assert one.writing
+        one.due = 0.0
+        await one.settle()
+        return one.due
+
+    assert asyncio.run(asked_meanwhile()) == 0.0
+    assert asyncio.run(write_one(one)) > 0.0
+
+
 def test_chunks_that_no_checkpoint_needs_any_more_leave_memory(spec):
     one = checkpoints_of(spec, 1)
     for n in range(4):

@@ -150,6 +150,44 @@ def test_every_partition_answers_whichever_worker_has_it(stream):
         assert one.stop() == other.stop() == 0
 
 
+@pytest.mark.parametrize("learning", ["shared", "partition"])
+def test_a_checkpoint_that_is_asked_for_is_written_in_all_partitions(stream, learning):
+    """Also where one of them answers for all, and the next one is due in an hour."""
+    s = stream(control=True, partitions=2, learning=learning, checkpoint={"every": "1h"})
+    rows, flows = instances(6000), threading.Event()
+    with s.worker() as worker:
+        for partition in range(2):
+            s.give(rows, 0, 100, partition=partition)
+        for partition in range(2):
+            s.predicted(100, worker, partition=partition)
+        quiet = s.riparian("checkpoint", "--wait", 0.5, code=1)
+        assert re.search(r"No checkpoint in 0\.5 s from partition 0 \((it has none|the last one is .* old)\), ", quiet)
+
+        def flow():
+            for at in count(100, 5):
+                for partition in range(2):
+                    s.give(rows, at, at + 5, partition=partition)
+                if flows.wait(0.1):
+                    return
+
+        flowing = threading.Thread(target=flow)
+        flowing.start()
+        try:
+            said = json.loads(s.riparian("checkpoint", "--wait", PATIENCE, "--json"))
+        finally:
+            flows.set()
+            flowing.join()
+        shown = json.loads(s.riparian("state show", "--json"))
+        assert worker.stop() == 0, worker.output
+    assert [one["event"] for one in said["answers"]] == ["applied"] * len(s.spec.commanded)
+    assert (said["missing"], [one["partition"] for one in said["checkpoints"]]) == ([], [0, 1])
+    for asked, found in zip(said["checkpoints"], shown["partitions"], strict=True):
+        assert found["sequence"] >= asked["sequence"]
+        assert found["offset"] > 100
+    for partition in range(2):
+        s.holds(partition)
+
+
 def test_a_stream_gets_a_control_topic_at_a_restart(stream):
     s = stream()
     features, labels = instances(400)

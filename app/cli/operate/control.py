@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,15 @@ from riparian.app.errors import SpecError
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
+    from riparian.app.state.checkpoint import Manifest
     from riparian.app.stream_file.spec import Spec
     from riparian.topics.commands import Command, EventRecord
 
 SECONDS = 30.0
+LATER = (
+    "The command was sent, and takes effect before the next prediction: once features come, and a worker runs "
+    "(riparian worker)."
+)
 
 
 def _options(function: Any) -> Any:
@@ -96,10 +102,7 @@ def _run(
         click.echo(json.dumps(found))
     elif silent:
         which = f"partition{'' if len(silent) == 1 else 's'} {', '.join(map(str, silent))}"
-        click.echo(
-            f"No answer from {which} in {wait:g} s. The command was sent, and takes effect before the next prediction: "
-            "once features come, and a worker runs (riparian worker)."
-        )
+        click.echo(f"No answer from {which} in {wait:g} s. {LATER}")
     if silent or any(event.event != "applied" for event in answers.values()):
         raise SystemExit(1)
 
@@ -126,13 +129,66 @@ pause = _made(
     "pause",
     """Withhold the predictions of a running stream.
 
-    Each prediction is still written, for it records the order of records, with null y and p. All models go on
-    predicting for their scores, and learning. riparian resume ends it.
+    Each prediction is still written, for it records the order of records, with null y and p. Models go on learning.
+    riparian resume ends it.
     """,
     with_model=False,
 )
 resume = _made("resume", "Have a paused stream publish its predictions again.", with_model=False)
-checkpoint = _made("checkpoint", "Have a running stream write a checkpoint.", with_model=False)
+
+
+@click.command("checkpoint")
+@_options
+def checkpoint(stream: Path, connection: Connection, by: str | None, wait: float, as_json: bool) -> None:
+    """Have all partitions of a running stream write a checkpoint, and wait until they have.
+
+    Exit code 1: one did not come in time.
+    """
+    from riparian.app.kafka import command_client
+    from riparian.app.kafka.access import rights
+    from riparian.app.state import asked, changelog
+
+    spec = load(stream, connection)
+    command_client.check(spec)
+    asyncio.run(rights.enter(spec, connection, "apply"))
+
+    def written(manifest: "Manifest") -> dict[str, Any]:
+        age = max(0.0, time.time() - manifest.created_ms / 1000.0)
+        return {"partition": manifest.partition, "sequence": manifest.sequence, "age_seconds": round(age, 3)}
+
+    def show(manifest: "Manifest") -> None:
+        if not as_json:
+            said = written(manifest)
+            click.echo(f"partition {said['partition']}: checkpoint {said['sequence']:,} is written")
+
+    answers, found = asyncio.run(
+        asked.ask(spec, connection, command_client.command("checkpoint", by), wait, on_written=show)
+    )
+    missing = [partition for partition in range(spec.partitions) if partition not in found]
+    last = {}
+    for partition in missing:
+        _, findings = asyncio.run(changelog.read_whole(connection, spec.name, partition))
+        last[partition] = None if findings.manifest is None else written(findings.manifest)
+    if as_json:
+        import msgspec
+
+        said = {
+            "stream": spec.name,
+            "answers": [msgspec.to_builtins(event) for event in answers.values()],
+            "checkpoints": [written(manifest) for manifest in found.values()],
+            "missing": [one or {"partition": partition} for partition, one in last.items()],
+        }
+        click.echo(json.dumps(said))
+    elif missing:
+        ages = [
+            f"partition {partition} (the last one is {one['age_seconds']:,.0f} s old)"
+            if one
+            else f"partition {partition} (it has none)"
+            for partition, one in last.items()
+        ]
+        click.echo(f"No checkpoint in {wait:g} s from {', '.join(ages)}. {LATER}")
+    if missing:
+        raise SystemExit(1)
 
 
 @click.command("forget")
@@ -144,9 +200,9 @@ def forget(stream: Path, connection: Connection, by: str | None, wait: float, as
     \b
     riparian forget payments.yaml --key card=4711
 
-    What features over its past are made of goes, and labels of earlier records add nothing to it. What
-    models have learned stays, as do older checkpoints (checkpoint.keep) and the records in Kafka's topics, for as long
-    as they are kept. The command that is sent has a hash of the key, and not the key.
+    What features over its past are made of goes, and labels of earlier records add nothing to it. Models keep what
+    they have learned, and older checkpoints (checkpoint.keep) and Kafka's topics what they hold. The command that is
+    sent has a hash of the key, and not the key.
     """
     name, equals, value = key.partition("=")
     if not equals or not value:

@@ -17,7 +17,7 @@ from riparian.app.partition.predictions.serving import Serving
 from riparian.app.partition.records.log_positions import LogPositions
 from riparian.app.partition.records.partition_group import Piece
 from riparian.models.contract import PREDICT, Floats, Program
-from riparian.topics.commands import EventRecord
+from riparian.topics.commands import CHECKPOINT, EventRecord
 from riparian.topics.names import CHAMPION, FEATURES, LABELS
 from riparian.topics.places import index_of, offset_of
 
@@ -33,6 +33,8 @@ class Promotion:
         Role -> its learner, the champion first, as this partition knows them.
     due : list of Due
         That wait for the next prediction.
+    asks_checkpoint : bool
+        Whether a command for a checkpoint has taken effect, until somebody takes this.
     """
 
     def __init__(self, stream: str, partition: int, logs: LogPositions) -> None:
@@ -40,6 +42,7 @@ class Promotion:
         self.n_events = 0
         self.models: dict[str, str] = {}
         self.due: list[Due] = []
+        self.asks_checkpoint = False
         self._starts: list[int] = []  # number of the prediction in the last program that each of these is told with
         self._lined: list[tuple[ModelNames, dict[str, Serving]]] = []
 
@@ -63,6 +66,7 @@ class Promotion:
         """The next event. place : of the first instance that is predicted after it. label_place : the labels' then."""
         bits, label_bits = self._logs.bits[FEATURES], self._logs.bits[LABELS]
         self.n_events += 1
+        self.asks_checkpoint |= due.command == CHECKPOINT
         return EventRecord(
             stream=self._stream,
             partition=self._partition,

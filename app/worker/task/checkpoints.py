@@ -5,6 +5,7 @@ the front of the changelog. A failed write shows at the next `check`.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -101,6 +102,7 @@ class Checkpoints:
             self.dirty, self.due = True, now + self._host.spec.checkpoint.every
             return
         self._reporter.keep(drifts)
+        self.due = math.inf  # unless one is asked for meanwhile
         self._task = asyncio.create_task(self._write(beside(), now, seconds))
 
     async def settle(self) -> None:
@@ -155,7 +157,7 @@ class Checkpoints:
         cost = max(1, len(self._host.states)) * (seconds + more)
         # In slots of its own: a rebalance has all partitions write at once, and a command may.
         self._slot += settings.every * (1 + (started - self._slot) // settings.every)
-        self.due = max(self._slot, started + cost / settings.share)
+        self.due = min(self.due, max(self._slot, started + cost / settings.share))
         self._done(time.monotonic() - started, n_bytes)
 
     async def _append(self, records: Mapping[bytes, bytes]) -> None:

@@ -513,8 +513,10 @@ class PartitionTask(Turns):
 
     async def report(self, step: Step) -> None:
         """Drift events, answers to commands, and what the step was."""
-        if await self.reporter.stepped(step.outcome):
-            self.checkpoints.due = 0.0
+        await self.reporter.stepped(step.outcome)
+        promotion = self.learner.promotion
+        if promotion.asks_checkpoint:
+            promotion.asks_checkpoint, self.checkpoints.due = False, 0.0
         self.observer.stepped(self, step.outcome, step.seconds)
         if self._asking is not None:
             self._asking.stepped()
@@ -621,7 +623,8 @@ class PartitionTask(Turns):
         read back. Returns without one where there is nothing to write, or where it takes long."""
         if not self.running or not (self.checkpoints.dirty or self.checkpoints.writing):
             return
-        self.checkpoints.due = 0.0
+        if not self.checkpoints.writing:
+            self.checkpoints.due = 0.0
         self._written.clear()
         self.wake()
         with contextlib.suppress(TimeoutError):

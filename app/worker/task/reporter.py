@@ -92,14 +92,15 @@ class Reporter:
         bits, sent = self._learner.bits[FEATURES], self._sent_offset
         self._untold += [d for d in drifts if d.number >= self._tail.drift or place_of(d.offset, d.index, bits) >= sent]
 
-    async def stepped(self, outcome: Outcome) -> bool:
-        """Predictions of a step are on their way to the broker. Whether a command asks for a checkpoint."""
+    async def stepped(self, outcome: Outcome) -> None:
+        """Predictions of a step are on their way to the broker."""
         self.stale = True
         self.keep(outcome.drifts)
         if outcome.ids and self._untold:
             self._told = self._learner.drift.n_events - len(outcome.drifts) + outcome.n_settled
             await self.send_drifts()
-        return bool(outcome.events) and await self._answer(outcome.events)
+        if outcome.events:
+            await self._answer(outcome.events)
 
     def is_durable(self, events: Sequence[DriftRecord]) -> None:
         """They are in a manifest that is with the broker."""
@@ -121,7 +122,7 @@ class Reporter:
         for record in due:
             await self._outputs.send_one(self._host.spec.topics.drift, None, reports.write(record))
 
-    async def _answer(self, events: Sequence[EventRecord]) -> bool:
+    async def _answer(self, events: Sequence[EventRecord]) -> None:
         """Send what became of commands, once predictions that record their places are with the broker. A command behind
         the last one that was answered has no answer yet, whatever numbers a changed stream file leaves."""
         topic = self._host.spec.outputs.get(EVENTS)
@@ -132,13 +133,12 @@ class Reporter:
             if one.number >= number or (one.control_offset is not None and one.control_offset >= command)
         ]
         if topic is None:  # a rule has steered a stream that takes no commands
-            return False
+            return
         if due:
             await self._outputs.flush()
         for event in due:
             log.info("partition %d: %s %s: %s", self._learner.partition, event.command, event.event, event.sentence)
             await self._outputs.send_one(topic, None, commands.write(event))
-        return any(one.event == commands.APPLIED and one.command == commands.CHECKPOINT for one in due)
 
     def _take_figures(self) -> tuple[Figures, list[DriftRecord]]:
         """Figures, and drift events that were found on the way to them."""
