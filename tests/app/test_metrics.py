@@ -425,6 +425,7 @@ def test_a_command_that_waits_for_an_instance_is_no_lag() -> None:
     queue.take(1)
     assert runner.learner.offsets[CONTROL] == 0
     assert Scrape(metrics).value(names.LAG, topic=tp.topic) == 1  # and one that was not fetched
+    assert metrics.of_partition(runner).lag[CONTROL] == 1  # type: ignore[arg-type]
 
 
 def test_the_age_of_a_checkpoint_is_that_of_the_work_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

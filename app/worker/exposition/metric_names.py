@@ -331,7 +331,7 @@ METRICS: dict[str, Metric] = {
         "Bytes of state: each model, the pending store, and drift (detectors, models on trial).",
         ("part",),
     ),
-    CHECKPOINT: Metric(HISTOGRAM, "From a checkpoint's snapshot to its offsets committed.", (), CHECKPOINT_SECONDS),
+    CHECKPOINT: Metric(HISTOGRAM, "From a checkpoint's snapshot until it is durable.", (), CHECKPOINT_SECONDS),
     CHECKPOINT_BYTES: Metric(COUNTER, "Bytes written to the changelog by checkpoints, compressed."),
     CHECKPOINT_AGE: Metric(GAUGE, "Seconds of work that the last checkpoint lacks."),
     CHANGELOG: Metric(GAUGE, "Bytes that the partition's changelog keeps, at the last checkpoint."),

@@ -132,7 +132,7 @@ class Metrics:
         p50, p99 = _quantiles(series.latencies, (0.5, 0.99))
         (delay,) = _quantiles(series.delays, (0.5,))
         ends = {role: runner.host.inputs.end_offset(tp) for role, tp in runner.tps.items()}
-        offsets = {**learner.offsets, names.FEATURES: figures.offset, names.LABELS: figures.label_offset}
+        offsets = {**_applied(runner), names.FEATURES: figures.offset, names.LABELS: figures.label_offset}
         offsets |= {role: runner.host.inputs.taken(tp, offsets[role]) for role, tp in runner.tps.items()}
         return PartitionRecord(
             stream=self.spec.name,
@@ -342,7 +342,7 @@ class Metrics:
 
     def _inputs(self, runner: "PartitionTask") -> Iterator[tuple[str, tuple[str, ...], float]]:
         """Lag and buffer of each input topic."""
-        host, learner = runner.host, runner.learner
+        host, learner, applied = runner.host, runner.learner, _applied(runner)
         for role, tp in runner.tps.items():
             buffer = runner.buffers[role]
             yield metric_names.BUFFERED, (tp.topic,), len(buffer)
@@ -352,9 +352,7 @@ class Metrics:
                 yield metric_names.LEAPS, (tp.topic, outcome), n
             end = host.inputs.end_offset(tp)
             if end is not None:
-                # A command that waits for the next instance, however long none comes, is where it has to be.
-                applied = buffer.done_offset if buffer.rule == names.AS_IT_COMES else learner.offsets[role]
-                yield metric_names.LAG, (tp.topic,), max(0, end - host.inputs.taken(tp, applied))
+                yield metric_names.LAG, (tp.topic,), max(0, end - host.inputs.taken(tp, applied[role]))
 
     def watch(self, assignment: "Assignment") -> None:
         """Show the partitions of an assignment from now on, also those that have learned nothing yet."""
@@ -365,6 +363,13 @@ class Metrics:
         """Seconds of work that only memory holds: none is added while nothing comes, though a command that all
         partitions share lets none of them write a checkpoint before its next instance."""
         return max(0.0, series.last_step - max(series.first_step, series.last_snapshot))
+
+
+def _applied(runner: "PartitionTask") -> dict[str, int]:
+    """Role of an input log -> its next offset. A command that waits for the next instance, however long none comes, is
+    where it has to be."""
+    commands = {role: one.done_offset for role, one in runner.buffers.items() if one.rule == names.AS_IT_COMES}
+    return {**runner.learner.offsets, **{role: commands[role] for role in runner.tps if role in commands}}
 
 
 def _quantiles(steps: deque[Any], shares: Sequence[float]) -> list[float | None]:
