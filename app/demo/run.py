@@ -247,7 +247,10 @@ def stream(plan: DemoPlan, worker: Process, show: Show) -> None:
             try:
                 figures = demo_view.scrape(plan.metrics_url, plan.auto)
             except (OSError, ValueError) as error:
-                raise BrokerError(f"the worker does not answer at {plan.metrics_url} ({error})") from error
+                if time.monotonic() - moved > STALL_SECONDS:  # not at once: on a busy machine an answer may come late
+                    raise BrokerError(f"the worker does not answer at {plan.metrics_url} ({error})") from error
+                time.sleep(LOOK_SECONDS)
+                continue
             said = None
             # The champion goes by no other name: a command to the tree waits until it is a challenger.
             if due and obeyed and figures.instances >= due[-1][0] and TREE in {one.role for one in figures.models}:

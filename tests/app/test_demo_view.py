@@ -26,7 +26,7 @@ from riparian.app.demo.view import (
     quantile,
     table,
 )
-from riparian.app.errors import RiparianError
+from riparian.app.errors import BrokerError, RiparianError
 from riparian.app.stream_file.spec import load, loads
 
 EXPOSITION = """
@@ -161,7 +161,8 @@ def test_the_tree_is_frozen_once_it_is_a_challenger_again(promoted_at: int, monk
     looks = iter(range(0, 150_001, 750))
 
     def look(*_: object) -> WorkerFigures:
-        at = next(looks)
+        if (at := next(looks)) % 10_500 == 0:
+            raise TimeoutError
         tree, auto = ("tree", "hoeffding-tree", None), ("champion", "opinion-pool", None)
         if given and at < promoted_at:
             tree, auto = ("champion", *tree[1:]), ("opinion-pool", *auto[1:])
@@ -176,6 +177,10 @@ def test_the_tree_is_frozen_once_it_is_a_challenger_again(promoted_at: int, monk
     run.stream(plan, worker, lambda *_: None)
     frozen = [("freeze", "tree", max(37_500, promoted_at))] if promoted_at < 150_000 else []
     assert given == [("promote", "tree", 750), *frozen]
+    looks = iter([0] * 2)
+    monkeypatch.setattr(run, "STALL_SECONDS", -1.0)
+    with pytest.raises(BrokerError, match="the worker does not answer"):
+        run.stream(plan, worker, lambda *_: None)
 
 
 class FakeWorker:
