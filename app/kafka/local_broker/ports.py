@@ -57,7 +57,7 @@ def free_port(*taken: int) -> int:
     raise BrokerError(f"Expected a free port in {FREE_PORTS.start}-{FREE_PORTS.stop}, found none: name one by --port.")
 
 
-def answers(port: int, timeout_seconds: float = 2.0) -> bool:
+def answers(port: int, timeout_seconds: float = 5.0) -> bool:
     """Whether a Kafka broker on this port answers a metadata request and names at least one live broker.
 
     A bare socket and 20 bytes, so that `riparian broker status` waits for neither an event loop nor a client.
