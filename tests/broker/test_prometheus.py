@@ -102,8 +102,9 @@ def test_the_dashboard_has_data_and_a_drift_raises_alerts(broker: str, tmp_path:
         prometheus.wait_for_alert("RiparianQualityDrop", stream=of_sine.name, measure="accuracy")
         unheard = f'{names.DRIFTS}{{stream="{of_sine.name}", model="nb", level="drift"}} > 0'
         prometheus.wait_for("a drift of naive Bayes", lambda: prometheus.query(unheard) or None)
-        firing = prometheus.alerts("firing")
-        assert {a.get("stream") for a in firing} == {of_sine.name}
+        # Of a page that was late on a busy machine there may be alerts, too.
+        firing = [a for a in prometheus.alerts("firing") if a["alertname"] in ("RiparianDrift", "RiparianQualityDrop")]
+        assert {a["stream"] for a in firing} == {of_sine.name}
         assert {a["model"] for a in firing if a["alertname"] == "RiparianDrift"} == {"champion"}
 
         missing = [what for board in BOARDS for what in empty(prometheus, board)]
