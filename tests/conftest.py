@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ jit = pytest.mark.skipif(INTERPRETED, reason="the JIT is off")
 # is by then.
 os.environ["TEST_RIPARIAN_RUN"] = uuid.uuid4().hex
 MARK = f"TEST_RIPARIAN_RUN={os.environ['TEST_RIPARIAN_RUN']}"
+ENDING_SECONDS = 20.0  # for those of a browser, say, that are about to end
 
 # What processes of a run share, and the server that forks workers and commands for all of them.
 os.environ[forkserver.FOLDER] = tempfile.mkdtemp(prefix="riparian-run-")
@@ -164,7 +166,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     server.wait()
     session.config.stash[ASKED] = forkserver.costs(Path(os.environ[forkserver.FOLDER]))
     shutil.rmtree(os.environ[forkserver.FOLDER])
-    found = leftovers(MARK, os.getpid())
+    deadline = time.monotonic() + ENDING_SECONDS
+    while (found := leftovers(MARK, os.getpid())) and time.monotonic() < deadline:
+        time.sleep(0.1)
     if not found:
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

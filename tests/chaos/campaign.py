@@ -31,7 +31,7 @@ from tests.broker.harness import ROOT, stream_file
 from tests.chaos import rekeyed, steered
 from tests.chaos.brokers import VERSIONS
 from tests.chaos.checks import Verdict, check_partition, check_replicas
-from tests.chaos.cluster import POLL_SECONDS, Cluster
+from tests.chaos.cluster import POLL_SECONDS, READY, Cluster
 from tests.chaos.grown import Growth
 from tests.chaos.load import Generator, Load
 from tests.chaos.proxy import Network
@@ -73,7 +73,6 @@ FILES: tuple[dict[str, Any], ...] = (
 ROLL_EVERY = 3  # faults
 UNGUARDED_SECONDS = 60.0
 WRONG = ("repeated", "out of order", "not what a fold in memory comes to")
-READY = "Worker ready"
 
 
 class Report(NamedTuple):

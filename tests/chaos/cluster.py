@@ -15,7 +15,7 @@ SETTLE_SECONDS = 180.0
 POLL_SECONDS = 0.1
 LOG_LINES = 60
 FENCED = "another worker has taken it over"
-STARTED = "riparian: worker of stream"  # what a worker says before it runs
+READY = "Worker ready"  # what a worker says of each stream once it listens to signals
 AGAIN = ": the worker begins again"  # what it says where the stream has grown
 
 
@@ -162,7 +162,7 @@ class Cluster:
                 del self._leaving[slot]
                 # Told to stop before it listens to signals, a process dies of them.
                 said = worker.output.rpartition(AGAIN)[2]
-                if code != 0 and not (code == -signal.SIGTERM and STARTED not in said):
+                if code != 0 and not (code == -signal.SIGTERM and READY not in said):
                     self.fail(f"the worker in slot {slot} was stopped and ended with {code}", worker)
 
     def fail(self, what: str, *workers: Worker) -> None:
