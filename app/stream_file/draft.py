@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from riparian.app.errors import SpecError
-from riparian.app.stream_file.durations import format_duration
+from riparian.app.stream_file.durations import format_duration, rounded_up
 from riparian.app.stream_file.sections.learning import SINGLE
 from riparian.app.stream_file.sections.outputs import long_enough
 from riparian.app.stream_file.sections.record import LABEL, FeatureSpec
@@ -415,7 +415,7 @@ def _silence(draft: Draft) -> list[str]:
     after, horizon = "14d", f"{max(60, 2 * math.ceil(late / DAY))}d"
     if draft.after is not None:
         after, horizon = format_duration(draft.after), format_duration(max(4 * draft.after, 3600.0))
-    seen = "" if draft.late is None else f": those seen came up to {format_duration(math.ceil(late))} later"
+    seen = "" if draft.late is None else f": those seen came up to {rounded_up(late)} later"
     null = "" if "is" in draft.label_record else " One that can never get a label, as it was blocked, needs a null."
     return [
         f"# A record without a label is learned as {_one_line(silent)} after {after}; a later one corrects it",

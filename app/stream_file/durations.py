@@ -1,5 +1,6 @@
 """Durations as people write them: "250ms", "5s", "3m", "2h", "7d". Seconds as floats inside."""
 
+import math
 import re
 from typing import Annotated, Any
 
@@ -37,6 +38,12 @@ def format_duration(seconds: float) -> str:
         if amount >= 1 and amount == int(amount):
             return f"{int(amount)}{unit}"
     return f"{seconds:.9f}".rstrip("0").rstrip(".") + "s"
+
+
+def rounded_up(seconds: float) -> str:
+    """A duration in the largest unit that it has one of, not shorter: 2157976 is "25d"."""
+    size = max((one for one in UNITS.values() if one <= seconds), default=UNITS["ms"])
+    return format_duration(math.ceil(seconds / size) * size)
 
 
 def duration(example: str, least: float = 0.0) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from riparian.app.errors import SpecError
-from riparian.app.stream_file.durations import format_duration, parse_duration
+from riparian.app.stream_file.durations import format_duration, parse_duration, rounded_up
 from riparian.app.stream_file.spec import Spec, build, load, loads
 from riparian.models.registry import validate
 from riparian.topics.codecs import JsonCodec
@@ -236,6 +236,11 @@ def test_a_spec_from_fields() -> None:
 def test_durations(written: str, seconds: float) -> None:
     assert parse_duration(written) == seconds
     assert parse_duration(format_duration(seconds)) == seconds
+    assert seconds <= parse_duration(rounded_up(seconds)) <= max(0.001, 2 * seconds)
+
+
+def test_a_duration_is_rounded_up_to_its_largest_unit() -> None:
+    assert [rounded_up(one) for one in (0.2501, 39.2, 3599.0, 2_157_976.0)] == ["251ms", "40s", "1h", "25d"]
 
 
 @pytest.mark.parametrize(
