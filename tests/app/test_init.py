@@ -466,6 +466,30 @@ def test_labels_without_a_field_are_asked_for_their_class() -> None:
     assert "--is is for --from-topic TOPIC" in run("init", "data.csv", "--is", "clicked").stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "step", "taken"),
+    [
+        ("position", (0, 1, 2), 7, False),  # of a click
+        ("position", (0, 1, 2), 1, True),
+        ("bought", (0, 1, 2), 7, True),
+        ("answer", ("no", "yes"), 7, True),
+    ],
+)
+def test_a_field_that_is_alone_beside_the_id_is_no_label_where_few_records_have_one(
+    name: str, values: tuple[Any, ...], step: int, taken: bool
+) -> None:
+    shown = [{"impression_id": f"i{i}", "slot": ["top", "foot"][i % 2], "bid": i % 13 / 4} for i in range(600)]
+    of = [{"impression_id": f"i{step * k}", name: values[k % len(values)]} for k in range(600 // step)]
+    topics = joined(shown, of, step=step)
+    if taken:
+        assert write(of_topics(*topics, name="ads"))[1].label.y == (name,)
+        return
+    found = rf"which field of clicks is the label: .* by --is CLASS \(its fields are impression_id, {name}\)"
+    with pytest.raises(DataError, match=found):
+        of_topics(*topics, name="ads")
+    assert write(of_topics(*topics, name="ads", label=name))[1].label.y == (name,)
+
+
 @pytest.mark.parametrize("by_key", [True, False])
 @pytest.mark.parametrize(("days", "horizon"), [(3.4, 7), (3.6, 8), (41, 82)])
 def test_the_horizon_is_twice_the_lateness_that_was_seen(days: float, horizon: int, by_key: bool) -> None:

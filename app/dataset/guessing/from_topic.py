@@ -38,6 +38,14 @@ NO_JSON = (
     "no record of it is one, and init reads JSON alone; of Avro, Protobuf or Arrow write the stream file yourself "
     "(docs/reference/formats.md), and look at it by riparian check --broker"
 )
+# What decides which field is the label, of a topic with features, and of one of labels.
+OF_FEATURES = (
+    "name it by --label FIELD, or the topic of the labels by --labels TOPIC, or say --task anomaly without one"
+)
+OF_LABELS = (
+    "name it by --label FIELD, or, where each record says that something happened, such as a click, what it says by "
+    "--is CLASS"
+)
 OF_CHANGES = 20  # changes of a row, or labels of a record, at most, where its id may still be one
 MOST_FIELDS = 10_000
 DEEPEST = 20
@@ -98,19 +106,86 @@ class FieldSample:
         if kind == "text" or isinstance(value, int):
             self.ids.add(text)
 
-    def close(self) -> "FieldSample":
-        self.column.add(self.cells)
-        return self
 
+class Records:
+    """A sample, read once.
 
-def leaves(messages: Sequence[Message]) -> dict[Path, FieldSample]:
-    """Every path of the records at which a value stands, in the order of first sight."""
-    found: dict[Path, FieldSample] = {}
-    for message in messages:
-        for path, value in _walk(message.fields, ()):
-            if path in found or len(found) < MOST_FIELDS:
-                found.setdefault(path, FieldSample()).add(value)
-    return {path: leaf.close() for path, leaf in found.items()}
+    fields : every path at which a value stands, in the order of first sight
+    time : the first of these at which times stand, under a name that means one
+
+    Raises
+    ------
+    DataError
+        There are none.
+    """
+
+    def __init__(self, sample: TopicSample) -> None:
+        self.sample, self.messages = sample, sample.messages
+        self.topic, self.partitions, self.envelope = sample.topic, sample.partitions, sample.envelope
+        if not self.messages:
+            cure = NO_JSON if sample.skipped else "it is empty, so write some records first"
+            raise DataError(f"topic {self.topic} holds no JSON object: {cure}")
+        self.fields = dict[Path, FieldSample]()
+        for message in self.messages:
+            for path, value in _walk(message.fields, ()):
+                if path in self.fields or len(self.fields) < MOST_FIELDS:
+                    self.fields.setdefault(path, FieldSample()).add(value)
+        for field in self.fields.values():
+            field.column.add(field.cells)
+        self.time = next((path for path, field in self.fields.items() if _is_time(path, field)), None)
+        self._ids = dict[Path | str, list[str | None]]()
+
+    @property
+    def listing(self) -> str:
+        """Names of the first fields."""
+        names = [dotted(path) for path in self.fields]
+        return ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+
+    def ids(self, place: Path | str) -> list[str | None]:
+        """(n,), what stands at a path of each record, or its key, as text."""
+        if place not in self._ids:
+            at = [m.key if isinstance(place, str) else _at(m.fields, place) for m in self.messages]
+            self._ids[place] = [None if one is None else str(one) for one in at]
+        return self._ids[place]
+
+    def partitions_of(self, place: Path | str) -> dict[str | None, set[int]]:
+        """Id -> partitions with records of it."""
+        found: dict[str | None, set[int]] = {}
+        for message, one in zip(self.messages, self.ids(place), strict=True):
+            found.setdefault(one, set()).add(message.partition)
+        return found
+
+    def rows(self, *without: Path | str | None) -> dict[Path, FieldSample]:
+        """Fields of the rows themselves, and of no envelope around them."""
+        return {p: field for p, field in self.fields.items() if p not in without and not p[0].startswith(AROUND)}
+
+    def unique(self, repeated: int) -> list[Path]:
+        """Paths at which all records have a text or a whole number, mostly another one. repeated : records of one id,
+        on average, at most; of labels, of which a few may be odd, OF_CHANGES."""
+        n, of_labels = len(self.messages), repeated == OF_CHANGES
+        repeated = OF_CHANGES if self.envelope == DEBEZIUM else repeated
+        return [
+            path
+            for path, field in self.fields.items()
+            if field.kinds <= {"text", "number"}
+            and len(field.cells) >= (0.95 * n if of_labels else n)
+            and repeated * len(field.ids) > n
+        ]
+
+    def id_places(self, given: str | None, repeated: int = 2) -> list[Path | str]:
+        """Where the id may stand, the likeliest first. given : there. repeated : as in `unique`."""
+        if given == KEY:
+            return [KEY]
+        if given is not None:
+            named: list[Path | str] = [path for path in self.fields if dotted(path) == given]
+            if not named:
+                raise DataError(f"no record of {self.topic} has a field {given!r}: its fields are {self.listing}")
+            return named
+        likely = [path for path in self.unique(repeated) if _name(path) in IDS or words(path[-1])[-1:] == ["id"]]
+        likely.sort(key=lambda path: (path[0].startswith(AROUND), _name(path) not in IDS, len(path)))
+        keys = self.ids(KEY)
+        is_key = all(keys) and repeated * len(set(keys)) > len(keys)
+        return [*likely, *([KEY] if is_key else [])]
 
 
 def _walk(fields: Mapping[str, Any], above: Path) -> Iterator[tuple[Path, Any]]:
@@ -122,8 +197,99 @@ def _walk(fields: Mapping[str, Any], above: Path) -> Iterator[tuple[Path, Any]]:
             yield path, value
 
 
-def dotted(path: Path) -> str:
-    return ".".join(path)
+def _at(fields: Any, path: Path) -> Any:
+    """What stands at a path of a record; None where nothing does."""
+    for name in path:
+        fields = fields.get(name) if isinstance(fields, dict) else None
+    return fields
+
+
+def dotted(path: Path | str) -> str:
+    return path if isinstance(path, str) else ".".join(path)
+
+
+class Join:
+    """Labels and their features, by ids.
+
+    ours, theirs : where the ids stand
+    met : label -> features, both by their places in the samples
+    n_met : features that have a label
+    waits : from the features to each label that met some, where their times are known, seconds
+    """
+
+    def __init__(self, features: Records, ours: Path | str, labels: Records, theirs: Path | str) -> None:
+        self.features, self.ours, self.labels, self.theirs = features, ours, labels, theirs
+        first = dict[str | None, int]()
+        for i, one in enumerate(features.ids(ours)):
+            first.setdefault(one, i)
+        of_labels = labels.ids(theirs)
+        self.met = {k: first[one] for k, one in enumerate(of_labels) if one is not None and one in first}
+        self.n_met = len(set(self.met.values()))
+        times = [(labels.messages[k].time, features.messages[i].time) for k, i in self.met.items()]
+        self.waits = [(a - b) / 1000 for a, b in times if a is not None and b is not None]
+
+    @property
+    def wait(self) -> float:
+        """Seconds from features to labels or back, median."""
+        return median(map(abs, self.waits)) if self.waits else 0.0
+
+    @property
+    def late(self) -> float | None:
+        """The most seconds from features to their label."""
+        return max(self.waits, default=None)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether both topics give the field one name that says whose id it is."""
+        return self.ours[-1] == self.theirs[-1] and not isinstance(self.ours, str) and _name(self.ours) not in IDS
+
+    def is_like(self, other: "Join") -> bool:
+        """Whether both join the same records, but for a few."""
+        same = sum(other.met.get(label) == one for label, one in self.met.items())
+        return 10 * same >= 9 * min(len(self.met), len(other.met))
+
+    @property
+    def share(self) -> float:
+        """The share of records that have a label: from the first that has one to before the last."""
+        known = {self.labels.ids(self.theirs)[k] for k in self.met}
+        in_time = sorted(
+            zip(self.features.messages, self.features.ids(self.ours), strict=True), key=lambda one: one[0].time or 0
+        )
+        labelled = [i for i, (_, one) in enumerate(in_time) if one in known]
+        return (len(labelled) - 1) / (labelled[-1] - labelled[0]) if len(labelled) > 1 else 0.0
+
+    @property
+    def soon(self) -> float | None:
+        """Seconds after which what has no label will hardly get one; None where that is not known: of so short a topic,
+        of one whose newer labels are mostly of records before it, or where it takes weeks."""
+        times = [message.time for message in self.features.messages if message.time is not None]
+        if self.late is None or not times:
+            return None
+        middle, of_labels = (min(times) + max(times)) / 2, enumerate(self.labels.messages)
+        newer = [k in self.met for k, one in of_labels if one.time is not None and one.time >= middle]
+        if 10 * sum(newer) < 9 * len(newer):
+            return None
+        return next((step for step in SOON if 2 * self.late <= step <= (max(times) - min(times)) / 2000), None)
+
+    @property
+    def apart(self) -> str:
+        """Why both topics have to be copied by id, or ""."""
+        ours, theirs = self.features, self.labels
+        if ours.partitions != theirs.partitions:
+            return f"{ours.topic} has {ours.partitions} partitions, {theirs.topic} {theirs.partitions}"
+        here, there = ours.partitions_of(self.ours), theirs.partitions_of(self.theirs)
+        both = (here.keys() & there.keys()) - {None}
+        apart = sum(here[one].isdisjoint(there[one]) for one in both)
+        if 3 * apart <= len(both):
+            return ""
+        return f"{apart:,} of {len(both):,} ids have their label in another partition than their features"
+
+    @property
+    def remark(self) -> str:
+        """What is said of the labels that met a record."""
+        met, n = len(self.met), len(self.labels.messages)
+        others = "; the others may be of older ones, and come later" if 10 * met < 9 * n else ""
+        return f"{met:,} of {n:,} labels met a record, by {dotted(self.theirs)}{others}"
 
 
 def of_records(
@@ -147,142 +313,120 @@ def of_records(
     DataError
         The label or the id is not clear, or no record can be read.
     """
-    for topic in (features, labels):
-        if topic is not None and not topic.messages:
-            raise DataError(
-                f"topic {topic.topic} holds no JSON object: "
-                + (NO_JSON if topic.skipped else "it is empty, so write some records first")
-            )
-    found = leaves(features.messages)
-    of_labels = {} if labels is None else leaves(labels.messages)
-    id_path, label_id = _ids(features, labels, found, of_labels, id_)
-    time = next((path for path, leaf in found.items() if _is_time(path, leaf)), None)
-    taken = {id_path, time}
+    ours, theirs = Records(features), None if labels is None else Records(labels)
+    join = None if theirs is None else _join(ours, theirs, id_)
+    if join is not None:
+        id_path = join.ours
+    else:
+        id_path = OFFSET if id_ == OFFSET else (ours.id_places(id_) or [OFFSET])[0]
+    later = _later(ours, id_path) if join is None and label is None and task in (None, REGRESSION) else None
     goal: Path | None = None
-    unlabelled = labels is None and label is None and task in (None, REGRESSION)
-    later = _later(features, found, id_path, time) if unlabelled else None
     if later is not None:
         goal = later[0]
-        goal_column = found[goal].column
-    elif labels is None and (task != ANOMALY or label is not None or any(map(_is_called_label, found))):
-        goal = _label(found, label, taken, features.topic)
-        goal_column = found[goal].column
-        taken.add(goal)
-    elif labels is not None and is_ is None:
-        ids = {_value(message, label_id) for message in labels.messages} - {None}
-        rest = {
-            path: leaf
-            for path, leaf in of_labels.items()
-            if leaf.ids != ids and not _is_time(path, leaf) and not path[0].startswith(AROUND)
-        }
-        goal = _label(rest, label, set(), labels.topic, of_labels)
-        goal_column = of_labels[goal].column
-    beside = {path: leaf for path, leaf in found.items() if path not in taken and not path[0].startswith(AROUND)}
-    judged = [_feature(path, leaf, beside, nominal, ignore) for path, leaf in beside.items()]
-    where = f"topic {features.topic}"
+    elif join is not None and is_ is None:
+        goal = _label_beside(join, label)
+    elif join is None and (task != ANOMALY or label is not None or any(map(_is_called_label, ours.fields))):
+        goal = _label(ours, ours.fields, label, {id_path, ours.time}, OF_FEATURES)
+    column = None if goal is None else (ours if join is None else join.labels).fields[goal].column
+    beside = ours.rows(id_path, ours.time, goal if join is None and later is None else None)
+    judged = [_feature(path, field, beside, nominal, ignore) for path, field in beside.items()]
+    where = f"topic {ours.topic}"
     said = is_ if goal is None else dotted(goal)
     check_left(judged, said, where)
     kept = [path for path, one in zip(beside, judged, strict=True) if not one.dropped]
     if later is not None and later[1] is not None:
         kept.append(later[1])  # a field beside the features
-    x = _common(features.messages, kept)
-    kind, classes = ANOMALY, list[str]()
+    x = _common(ours.messages, kept)
     silent = None
-    if labels is not None:
-        silent = (
-            silent_class(goal_column, task)
-            if is_ is None
-            else SILENT.get(is_.lower(), NOT_SAID[is_.lower() == NOT_SAID[0]])
-        )
+    if join is not None:
+        silent = SILENT.get(str(is_).lower(), NOT_SAID[str(is_).lower() == NOT_SAID[0]])
+        silent = silent if column is None else silent_class(column, task)
+    kind, classes, rare = ANOMALY, list[str](), None
     if later is not None:
         kind = REGRESSION
-    elif silent is not None:
-        kind, classes = CLASSIFICATION, [silent, goal_column.first if is_ is None else is_]
-    elif goal is not None:
-        kind, classes = task_of(goal_column, dotted(goal), task, where)
-    record: dict[str, Path | str | int | None] = {"envelope": features.envelope, "id": id_path, "time": time, "x": x}
-    if labels is None:
-        record["y"] = goal if later is None else ("y",)  # by default none
-    elif ("y",) in found:
-        record["y"] = None
-    plain = {"envelope": None, "id": ("id",), "time": None, "x": ("x",), "y": ("y",)}
-    of_label: dict[str, Path | str | int | None] = {}
-    if labels is not None:
-        of_label = {"envelope": labels.envelope, "id": label_id, **({"y": goal} if is_ is None else {"is": is_})}
+    elif join is not None and silent is not None:
+        kind, classes = CLASSIFICATION, [silent, str(is_) if column is None else column.first]
+        rare = (classes[-1], join.share) if join.share else None
+    elif column is not None and said is not None:
+        kind, classes = task_of(column, said, task, where)
+        rare = rarest(column, classes)
     named = _named(judged, list(beside), x)
-    forecast: dict[str, Any] = {}
-    if later is not None:
-        names = {path: one.name for path, one in zip(beside, named, strict=True)}
-        forecast = _forecast(features, later, names, x)
-    late = None if labels is None else _late(features, id_path, labels, label_id)
-    hints, after = list[str](), None
-    if labels is not None:
-        joined = _joined(features, id_path, labels, label_id)
-        hints, after = [_of_joined(joined, labels)], _soon(features, joined, labels, late)
-    rare = None if goal is None or silent is not None else rarest(goal_column, classes)
-    if silent is not None and labels is not None:
-        share = _labelled(features, id_path, labels, label_id)
-        rare = (classes[-1], share) if share else None
-    source = f"{len(features.messages):,} records of {features.topic}"
-    if labels is not None:
-        source += f" and {len(labels.messages):,} of {labels.topic}"
-    skipped = features.skipped + (labels.skipped if labels is not None else 0)
     draft = Draft(
         name=name,
-        source=source + (f" ({skipped:,} more hold no JSON object)" if skipped else ""),
+        source=_source(ours, theirs),
         task=kind,
         label=said,
         features=named,
         classes=classes,
         rarest=rare,
         silent=silent,
-        partitions=features.partitions,
+        partitions=ours.partitions,
         replication=features.replication,
-        topics={"features": features.topic, "labels": None if labels is None else labels.topic},
-        rekey="" if labels is None else _apart(features, id_path, labels, label_id),
-        record={key: value for key, value in record.items() if value != plain[key]},
-        label_record={key: value for key, value in of_label.items() if value != plain.get(key)},
-        late=late,
-        hints=hints,
-        after=after,
+        topics={"features": ours.topic, "labels": None if theirs is None else theirs.topic},
+        record=_unusual({"envelope": ours.envelope, "id": id_path, "time": ours.time, "x": x}),
     )
-    return draft._replace(**forecast)
+    if join is not None:
+        of_label = {"envelope": join.labels.envelope, "id": join.theirs, **({"y": goal} if goal else {"is": is_})}
+        return draft._replace(
+            record=draft.record | ({"y": None} if ("y",) in ours.fields else {}),
+            label_record=_unusual(of_label),
+            rekey=join.apart,
+            late=join.late,
+            after=join.soon,
+            hints=[join.remark],
+        )
+    if later is None:
+        return draft._replace(record=draft.record | _unusual({"y": goal}))
+    names = {path: one.name for path, one in zip(beside, named, strict=True)}
+    return draft._replace(**_forecast(ours, later, names, x))
 
 
-def _later(
-    topic: TopicSample, found: Mapping[Path, FieldSample], id_: Path | str, time: Path | None
-) -> tuple[Path, Path | None] | None:
+def _source(features: Records, labels: Records | None) -> str:
+    """What was looked at, in words."""
+    source = f"{len(features.messages):,} records of {features.topic}"
+    skipped = features.sample.skipped
+    if labels is not None:
+        source += f" and {len(labels.messages):,} of {labels.topic}"
+        skipped += labels.sample.skipped
+    return source + (f" ({skipped:,} more hold no JSON object)" if skipped else "")
+
+
+def _unusual(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields of the sections `record` and `label` that are not the defaults."""
+    plain = {"envelope": None, "id": ("id",), "time": None, "x": ("x",), "y": ("y",)}
+    return {key: value for key, value in fields.items() if value != plain.get(key)}
+
+
+def _later(topic: Records, id_: Path | str) -> tuple[Path, Path | None] | None:
     """What may be forecast where no field is the label, and whose it is: of records with a time, or of something that
     measures."""
-    rest = {path: leaf for path, leaf in found.items() if path not in (id_, time) and not path[0].startswith(AROUND)}
+    rest = topic.rows(id_, topic.time)
     if topic.envelope is not None or any(map(_is_called_label, rest)):
         return None
     paths = dict[str, Path]()
     for path in rest:
         paths.setdefault(path[-1], path)
     later = forecast_of({name: rest[path].column for name, path in paths.items()}, topic.topic)
-    if later is None or (later.by is None and time is None):
+    if later is None or (later.by is None and topic.time is None):
         return None
     return paths[later.of], None if later.by is None else paths[later.by]
 
 
-def _forecast(
-    topic: TopicSample, later: tuple[Path, Path | None], names: Mapping[Path, str], x: Path
-) -> dict[str, Any]:
+def _forecast(topic: Records, later: tuple[Path, Path | None], names: Mapping[Path, str], x: Path) -> dict[str, Any]:
     """Fields of the draft. later : of `_later`. names : of features. x : where these stand."""
     of, whose = names[later[0]], later[1]
-    by = None if whose is None else names[whose]
     hints = [f"No field is called as labels are: the label is a later {of} (docs/build/forecasts.md)"]
     found: dict[str, Any] = {"label": of, "clock": topic.topic, "hints": hints}
-    found["label_record"] = {"of": of, "ahead": (AHEAD,)} | ({} if by is None else {"by": by})
-    if by is None or whose is None:
+    found["label_record"] = {"of": of, "ahead": (AHEAD,)}
+    if whose is None:
         if topic.partitions > 1:
             raise DataError(
                 f"{topic.topic} has {topic.partitions} partitions, and no field says whose record one is, by which "
                 "they could be forecast: name the label by --label, or call that field a sensor, station or machine"
             )
         return found
-    keyed = topic.partitions > 1 and all(message.key == _value(message, whose) for message in topic.messages)
+    by = found["label_record"]["by"] = names[whose]
+    keyed = topic.partitions > 1 and topic.ids(KEY) == topic.ids(whose)
     if keyed or whose != (*x, by):
         found["keys"] = {by: KEY if keyed else whose}
     if topic.partitions > 1 and not keyed:
@@ -290,117 +434,34 @@ def _forecast(
     return found
 
 
-def _apart(features: TopicSample, id_: Path | str, labels: TopicSample, label_id: Path | str) -> str:
-    """Why both topics have to be copied by id, or ""."""
-    if features.partitions != labels.partitions:
-        return f"{features.topic} has {features.partitions} partitions, {labels.topic} {labels.partitions}"
-    where: dict[str | None, set[int]] = {}
-    for message in features.messages:
-        where.setdefault(_value(message, id_), set()).add(message.partition)
-    theirs: dict[str | None, set[int]] = {}
-    for message in labels.messages:
-        theirs.setdefault(_value(message, label_id), set()).add(message.partition)
-    both = (where.keys() & theirs.keys()) - {None}
-    apart = sum(where[one].isdisjoint(theirs[one]) for one in both)
-    if 3 * apart <= len(both):
-        return ""
-    return f"{apart:,} of {len(both):,} ids have their label in another partition than their features"
-
-
-def _late(features: TopicSample, id_: Path | str, labels: TopicSample, label_id: Path | str) -> float | None:
-    """The most seconds from features to their label, by the records' timestamps, of ids that are in both samples."""
-    first: dict[str | None, int] = {}
-    for message in features.messages:
-        if message.time is not None:
-            first.setdefault(_value(message, id_), message.time)
-    waits = [
-        message.time - first[value]
-        for message in labels.messages
-        if message.time is not None and (value := _value(message, label_id)) is not None and value in first
-    ]
-    return max(waits) / 1000 if waits else None
-
-
-def _labelled(features: TopicSample, id_: Path | str, labels: TopicSample, label_id: Path | str) -> float:
-    """The share of records that have a label, of the older half, whose labels should have come."""
-    known = {_value(message, label_id) for message in labels.messages}
-    n = len(features.messages)
-    older = sorted(features.messages, key=lambda one: one.time or 0)[: n - n // 2]
-    return sum(_value(one, id_) in known for one in older) / len(older)
-
-
-def _soon(features: TopicSample, joined: "_Join", labels: TopicSample, late: float | None) -> float | None:
-    """Seconds after which what has no label will hardly get one; None where that is not known: of so short a topic, of
-    one whose newer labels are mostly of records before it, or where it takes weeks."""
-    times = [message.time for message in features.messages if message.time is not None]
-    if late is None or not times:
-        return None
-    middle = (min(times) + max(times)) / 2
-    newer = [k in joined.met for k, one in enumerate(labels.messages) if one.time is not None and one.time >= middle]
-    if 10 * sum(newer) < 9 * len(newer):
-        return None
-    return next((step for step in SOON if 2 * late <= step <= (max(times) - min(times)) / 2000), None)
-
-
-def _of_joined(joined: "_Join", labels: TopicSample) -> str:
-    """What is said of the labels that met a record."""
-    met, n = len(joined.met), len(labels.messages)
-    others = "; the others may be of older ones, and come later" if 10 * met < 9 * n else ""
-    return f"{met:,} of {n:,} labels met a record, by {_place(joined.theirs)}{others}"
-
-
-def _value(message: Message, id_: Path | str) -> str | None:
-    """The id of a message, as Leaf.ids has it."""
-    if isinstance(id_, str):
-        return message.key
-    value: Any = message.fields
-    for name in id_:
-        value = value.get(name) if isinstance(value, dict) else None
-    return None if value is None else str(value)
-
-
-def _is_time(path: Path, leaf: FieldSample) -> bool:
+def _is_time(path: Path, field: FieldSample) -> bool:
     """Whether a field's name means a time and its values are times."""
-    if not TIMES & set(words(path[-1].removeprefix(AROUND))) or not leaf.cells:
+    if not TIMES & set(words(path[-1].removeprefix(AROUND))) or not field.cells:
         return False
-    return is_time(path[-1], leaf.column)
+    return is_time(path[-1], field.column)
 
 
-def _ids(
-    features: TopicSample,
-    labels: TopicSample | None,
-    found: Mapping[Path, FieldSample],
-    of_labels: Mapping[Path, FieldSample],
-    given: str | None,
-) -> tuple[Path | str, Path | str]:
-    """Where the id stands in both records."""
-    if labels is None and given == OFFSET:
-        return OFFSET, OFFSET
-    named, of_label = given, None
-    if labels is not None and given is not None and "=" in given:
-        named, _, of_label = given.partition("=")
-    ours = _candidates(features, found, named) or ([OFFSET] if labels is None else [])
+def _join(features: Records, labels: Records, given: str | None) -> Join:
+    """By which ids both belong together."""
+    named, equals, of_label = (given or "").partition("=")
+    ours = features.id_places(named if given is not None else None)
     if not ours:
         raise DataError(
             f"it is not clear which field of {features.topic} is the id: name it by --id, or say --id @key for the "
-            f"Kafka key (its fields are {_listing(found)})"
+            f"Kafka key (its fields are {features.listing})"
         )
-    if labels is None:
-        return ours[0], ours[0]
-    theirs = _candidates(labels, of_labels, of_label, repeated=OF_CHANGES)
-    if of_label is not None:
-        return ours[0], theirs[0]
-    joins = [_joined(features, a, labels, b) for a in ours for b in theirs]
-    others = [path for path in _unique(labels, of_labels, repeated=OF_CHANGES) if path not in theirs]
-    known = {a: found[a].ids if isinstance(a, tuple) else {one.key for one in features.messages} for a in ours}
-    met = [(a, b) for a in ours for b in others if not known[a].isdisjoint(of_labels[b].ids)]
-    by_any = [_joined(features, a, labels, b) for a, b in met]
-    joins += [one for one in by_any if BY_CHANCE * len(one.met) >= len(labels.messages)]
+    theirs = labels.id_places(of_label if equals else None, OF_CHANGES)
+    joins = [Join(features, a, labels, b) for a in ours for b in theirs]
+    if equals:
+        return joins[0]
+    others = [path for path in labels.unique(OF_CHANGES) if path not in theirs]
+    by_any = [Join(features, a, labels, b) for a in ours for b in others]
+    joins += [one for one in by_any if one.met and BY_CHANCE * len(one.met) >= len(labels.messages)]
     most = max((one.n_met for one in joins), default=0)
     if not most:
         raise DataError(
             f"no id was found both in {features.topic} and {labels.topic}: say by --id FIELD=FIELD where it stands in "
-            f"both (those of {labels.topic} are {_listing(of_labels)}), or wait until labels have come"
+            f"both (those of {labels.topic} are {labels.listing}), or wait until labels have come"
         )
     # A label's own serial id meets records as well, only not as soon.
     joins = [one for one in joins if 2 * one.n_met >= most]
@@ -409,78 +470,9 @@ def _ids(
     best = max(joins, key=lambda one: (one.is_named, one.n_met))
     other = None if best.is_named else next((one for one in joins if not one.is_like(best)), None)
     if other is not None:
-        both = " or ".join(f"--id {_place(one.ours)}={_place(one.theirs)}" for one in (best, other))
+        both = " or ".join(f"--id {dotted(one.ours)}={dotted(one.theirs)}" for one in (best, other))
         raise DataError(f"it is not clear by which ids {features.topic} and {labels.topic} belong together: say {both}")
-    return best.ours, best.theirs
-
-
-class _Join(NamedTuple):
-    """Labels and their features, by ids.
-
-    ours, theirs : where the ids stand
-    met : label -> features, both by their places in the samples
-    n_met : features that have a label
-    wait : from features to labels or back, median, ms
-    """
-
-    ours: Path | str
-    theirs: Path | str
-    met: dict[int, int]
-    n_met: int
-    wait: float
-
-    @property
-    def is_named(self) -> bool:
-        """Whether both topics give the field one name that says whose id it is."""
-        return self.ours[-1] == self.theirs[-1] and not isinstance(self.ours, str) and _name(self.ours) not in IDS
-
-    def is_like(self, other: "_Join") -> bool:
-        """Whether both join the same records, but for a few."""
-        same = sum(other.met.get(label) == one for label, one in self.met.items())
-        return 10 * same >= 9 * min(len(self.met), len(other.met))
-
-
-def _joined(features: TopicSample, ours: Path | str, labels: TopicSample, theirs: Path | str) -> _Join:
-    first = dict[str | None, int]()
-    for i, message in enumerate(features.messages):
-        first.setdefault(_value(message, ours), i)
-    ids = [_value(message, theirs) for message in labels.messages]
-    met = {k: first[one] for k, one in enumerate(ids) if one is not None and one in first}
-    times = [(labels.messages[k].time, features.messages[i].time) for k, i in met.items()]
-    waits = [abs(a - b) for a, b in times if a is not None and b is not None]
-    return _Join(ours, theirs, met, len(set(met.values())), median(waits) if waits else 0.0)
-
-
-def _candidates(
-    topic: TopicSample, found: Mapping[Path, FieldSample], given: str | None, repeated: int = 2
-) -> list[Path | str]:
-    """Where the id may stand, the likeliest first. repeated : as in `_unique`."""
-    if given == KEY:
-        return [KEY]
-    if given is not None:
-        named: list[Path | str] = [path for path in found if dotted(path) == given]
-        if not named:
-            raise DataError(f"no record of {topic.topic} has a field {given!r}: its fields are {_listing(found)}")
-        return named
-    likely = [path for path in _unique(topic, found, repeated) if _name(path) in IDS or words(path[-1])[-1:] == ["id"]]
-    likely.sort(key=lambda path: (path[0].startswith(AROUND), _name(path) not in IDS, len(path)))
-    keys = [message.key for message in topic.messages if message.key]
-    is_key = len(keys) == len(topic.messages) and repeated * len(set(keys)) > len(keys)
-    return [*likely, *([KEY] if is_key else [])]
-
-
-def _unique(topic: TopicSample, found: Mapping[Path, FieldSample], repeated: int) -> list[Path]:
-    """Paths at which all records have a text or a whole number, mostly another one. repeated : records of one id, on
-    average, at most; of labels, of which a few may be odd, OF_CHANGES."""
-    n, of_labels = len(topic.messages), repeated == OF_CHANGES
-    repeated = OF_CHANGES if topic.envelope == DEBEZIUM else repeated
-    return [
-        path
-        for path, leaf in found.items()
-        if leaf.kinds <= {"text", "number"}
-        and len(leaf.cells) >= (0.95 * n if of_labels else n)
-        and repeated * len(leaf.ids) > n
-    ]
+    return best
 
 
 def _name(path: Path) -> str:
@@ -491,40 +483,35 @@ def _is_called_label(path: Path) -> bool:
     return any(map(is_called_label, path))
 
 
+def _label_beside(join: Join, given: str | None) -> Path:
+    """The label in a topic of labels: neither what repeats the ids, nor a time."""
+    topic = join.labels
+    ids = set(topic.ids(join.theirs)) - {None}
+    rest = {path: one for path, one in topic.rows().items() if one.ids != ids and not _is_time(path, one)}
+    found = _label(topic, rest, given, set(), OF_LABELS)
+    # A click's position is no label: most records have none, and nothing calls it one.
+    if given is None and not _is_called_label(found) and len(topic.fields[found].column) > 2 and join.share < 0.5:
+        raise _unclear(topic, OF_LABELS)
+    return found
+
+
 def _label(
-    found: Mapping[Path, FieldSample],
-    given: str | None,
-    taken: set[Any],
-    topic: str,
-    of_labels: Mapping[Path, FieldSample] | None = None,
+    topic: Records, fields: Mapping[Path, FieldSample], given: str | None, taken: set[Path | str | None], cure: str
 ) -> Path:
-    """of_labels : all fields, of a topic of labels."""
-    names = [path for path in found if path not in taken]
+    names = [path for path in fields if path not in taken]
     if given is not None:
-        chosen = [path for path in found if dotted(path) == given]
+        chosen = [path for path in fields if dotted(path) == given]
     else:
         chosen = [path for path in names if _is_called_label(path)] if len(names) > 1 else names
     if len(chosen) != 1:
-        cure = (
-            "name it by --label FIELD, or the topic of the labels by --labels TOPIC, or say --task anomaly without one"
-        )
-        if of_labels is not None:
-            cure = (
-                "name it by --label FIELD, or, where each record says that something happened, such as a click, what "
-                "it says by --is CLASS"
-            )
-        listing = _listing(found if of_labels is None else of_labels)
-        raise DataError(f"it is not clear which field of {topic} is the label: {cure} (its fields are {listing})")
+        raise _unclear(topic, cure)
     return chosen[0]
 
 
-def _place(path: Path | str) -> str:
-    return path if isinstance(path, str) else dotted(path)
-
-
-def _listing(found: Mapping[Path, FieldSample]) -> str:
-    names = [dotted(path) for path in found]
-    return ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+def _unclear(topic: Records, cure: str) -> DataError:
+    return DataError(
+        f"it is not clear which field of {topic.topic} is the label: {cure} (its fields are {topic.listing})"
+    )
 
 
 def _feature(
@@ -567,15 +554,9 @@ def _common(messages: Sequence[Message], paths: Sequence[Path]) -> Path:
     for path in paths:
         while path[: len(x)] != x or len(path) == len(x):
             x = x[:-1]
-    while x and not all(_holds(message.fields, x) for message in messages):
+    while x and not all(isinstance(_at(message.fields, x), dict) for message in messages):
         x = x[:-1]
     return x
-
-
-def _holds(fields: Any, path: Path) -> bool:
-    for name in path:
-        fields = fields.get(name) if isinstance(fields, dict) else None
-    return isinstance(fields, dict)
 
 
 def _named(judged: Sequence[DraftFeature], paths: Sequence[Path], x: Path) -> list[DraftFeature]:
