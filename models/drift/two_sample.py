@@ -47,6 +47,7 @@ from numpy.typing import NDArray
 from riparian.models.drift.scaling import sort
 from riparian.models.kernels.elementary import exp, lgamma, logs
 from riparian.models.kernels.kernel import kernel
+from riparian.models.statistic import Statistic
 
 PANES = 10  # panes of a window
 SAMPLE = 500  # values that set the bins, at most
@@ -104,7 +105,7 @@ class DistributionChange(NamedTuple):
     bin: int
 
 
-class TwoSample:
+class TwoSample(Statistic):
     """Tests of m series.
 
     Parameters
@@ -139,14 +140,6 @@ class TwoSample:
             np.zeros((m, BINS)),
             np.zeros((m, 2, 4)),
         )
-
-    def state(self) -> TwoSampleState:
-        """Live arrays."""
-        return self._state
-
-    def restore(self, state: TwoSampleState) -> None:
-        """Take over copies of the arrays of an earlier `state()` of the same parameters."""
-        self._state = TwoSampleState._make(array.copy() for array in state)
 
     def update(
         self, x: NDArray[np.float64], predicted: NDArray[np.float64], start: int = 0
@@ -215,10 +208,6 @@ class TwoSample:
             int(slot): int(code) for code, slot in zip(self._state.sample[j, :n], self._state.slots[j, :n], strict=True)
         }
         return [by_slot[slot] for slot in sorted(by_slot) if slot < OWN]
-
-    @property
-    def n_bytes(self) -> int:
-        return sum(array.nbytes for array in self._state)
 
 
 def hellinger(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:

@@ -34,17 +34,17 @@ length of a span is a multiple of every batch that it uses, so that one batch in
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.evaluation.costs import NO_COSTS, Costs, amount_of, likeliest, paid
-from riparian.models.joined import copied
 from riparian.models.kernels.elementary import logs
 from riparian.models.kernels.kernel import kernel
+from riparian.models.statistic import Statistic
 
 SHORTEST = 1000  # labels of the shortest span; also those between two looks at the reach
 N_SPANS = 17  # the first one is since the beginning, the last one 32,768,000 labels long
@@ -127,7 +127,7 @@ class ByCost(NamedTuple):
 ALIKE = ByCost(NO_COSTS, *[np.zeros((0, 1))] * 3)  # all mistakes
 
 
-class Comparison:
+class Comparison(Statistic):
     """The losses of two models over a stream, label by label.
 
     Parameters
@@ -223,14 +223,6 @@ class Comparison:
         """Whether a label was taken."""
         scale = self._state.scale
         return bool(self._state.n[0] or scale[SINCE] or (self._measured and scale[REACH]))
-
-    def state(self) -> ComparisonState:
-        """The live arrays: copy before the next `score`."""
-        return self._state
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over copies of the arrays of an earlier `state()._asdict()`."""
-        self._state = copied(state, self._state)
 
 
 def share(k: int, begun: int) -> float:

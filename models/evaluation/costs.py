@@ -8,16 +8,15 @@ An amount counts up to `MOST`. One that is missing, negative or infinite counts 
 has priced.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
-from riparian.models.joined import copied, rewound
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
+from riparian.models.statistic import WindowStatistic
 
 OTHERWISE = 1.0  # cost of a mistake that has no other
 MOST = 1e9  # that an amount counts
@@ -64,7 +63,7 @@ class PaidState(NamedTuple):
     ring: Floats
 
 
-class Paid:
+class Paid(WindowStatistic):
     """What was paid for the predictions of one model, label by label.
 
     Parameters
@@ -82,6 +81,7 @@ class Paid:
     17.333
     """
 
+    _state: PaidState
     layout: ClassVar[StateLayout] = StateLayout(rows={"ring": "labels ="})
 
     def __init__(self, window: int = 1000, fading: float | None = None) -> None:
@@ -121,22 +121,6 @@ class Paid:
     def has_begun(self) -> bool:
         """Whether a label was taken."""
         return bool(self._state.n[0])
-
-    def state(self) -> PaidState:
-        """The live arrays: copy before the next `run`."""
-        return self._state
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over copies of the arrays of an earlier `state()._asdict()`. A window of another length keeps what fits
-        in; a window where there was fading, or fading where there was a window, starts empty."""
-        found = copied(state, self._state)
-        length = self.window if self.fading is None else 0
-        if len(found.ring) != length:
-            n = int(found.n[0]) if len(found.ring) else 0
-            found = found._replace(ring=rewound(n, found.ring, length) if length else np.zeros((0, 2)))
-        if self.fading is None:
-            found.recent[:] = 0.0
-        self._state = found
 
 
 @kernel

@@ -9,15 +9,13 @@ ICCV 2021). It sees that instances come which the model is less sure of. It cann
 other labels now: that only labels show.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
-from riparian.models.joined import copied
 from riparian.models.kernels.kernel import kernel
+from riparian.models.statistic import Statistic
 
 BINS = 20  # of equal width, from 0 to 1
 FADING = 0.999  # factor by which a prediction, or a label, counts less with each that follows
@@ -39,7 +37,7 @@ class EstimationState(NamedTuple):
     totals: Floats
 
 
-class Estimation:
+class Estimation(Statistic):
     """The estimated accuracy of one classifier.
 
     Examples
@@ -91,14 +89,6 @@ class Estimation:
     def has_begun(self) -> bool:
         """Whether anything was taken."""
         return bool(self._state.totals.any())
-
-    def state(self) -> EstimationState:
-        """The live arrays: copy before the next `follow`."""
-        return self._state
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over copies of the arrays of an earlier `state()._asdict()`."""
-        self._state = copied(state, self._state)
 
 
 @kernel

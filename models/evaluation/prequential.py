@@ -45,10 +45,10 @@ from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.entry import ANOMALY, VALUES
 from riparian.models.evaluation import auroc
 from riparian.models.evaluation.costs import UNDECIDED, Paid, Priced
-from riparian.models.joined import rewound
 from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
+from riparian.models.statistic import WindowStatistic
 
 # columns of a row of sums: classification, then regression
 WEIGHT = 0
@@ -105,7 +105,7 @@ class _Ranks(NamedTuple):
     mean: dict[str, float]
 
 
-class Prequential:
+class Prequential(WindowStatistic):
     """Metrics of one model over a stream.
 
     Parameters
@@ -137,7 +137,10 @@ class Prequential:
     0.5
     """
 
+    _state: PrequentialState
     n_ranked: ClassVar[int] = MOST_CLASSES
+    rings = ("ring", "probabilities")
+    faded = ("recent_sums", "recent_confusion")
     layout: ClassVar[StateLayout] = StateLayout(
         rows={
             "seen": "*",
@@ -297,30 +300,21 @@ class Prequential:
         )
         self.n_outputs = n_outputs
 
-    def state(self) -> PrequentialState:
-        """The live arrays: copy before the next `score`."""
-        return self._state
+    def settle(self, window: int, fading: float | None) -> None:
+        super().settle(window, fading)
+        self.paid.settle(window, fading)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over copies of the arrays of an earlier `state()._asdict()`.
-
-        A window of another length than it had keeps the labels that fit in; a window where there was fading, or
-        fading where there was a window, starts empty. Alerts are counted from when it is declared which are some, and
-        labels are ranked from when probabilities were kept.
-        """
-        fresh = self._state
-        known = {"probabilities": self._unknown(state), **state}
-        arrays = {name: np.array(known[name], dtype=getattr(fresh, name).dtype, order="C") for name in fresh._fields}
-        if self.task == ANOMALY and arrays["confusion"].shape != fresh.confusion.shape:
-            for name in ("confusion", "recent_confusion"):
-                arrays[name] = np.zeros_like(fresh.confusion)
-            arrays["ring"][:, R_ALERT] = 0.0
-        if arrays["ring"].shape != fresh.ring.shape:
-            for name in ("ring", "probabilities"):
-                arrays[name] = rewound(int(arrays["n"][0]), arrays[name], len(fresh.ring))
+        """Windows go on as `WindowStatistic.restore` has it. Alerts are counted from when it is declared which are
+        some, and labels are ranked from when probabilities were kept."""
+        known, nothing = {"probabilities": self._unknown(state), **state}, np.zeros_like(self._state.confusion)
+        anew = self.task == ANOMALY and known["confusion"].shape != nothing.shape
+        super().restore(known | (dict.fromkeys(("confusion", "recent_confusion"), nothing) if anew else {}))
+        if anew:
+            self._state.ring[:, R_ALERT] = 0.0
         if self.fading is None:
-            arrays["recent_sums"][:], arrays["recent_confusion"][:], arrays["unit"][:] = 0.0, 0.0, 1.0
-        self._state, self._known = PrequentialState(**arrays), None
+            self._state.unit[:] = 1.0
+        self._known = None
         if self.task not in VALUES:
             self.n_outputs = len(self._state.seen)
 
@@ -332,7 +326,8 @@ class Prequential:
 
     @property
     def n_bytes(self) -> int:
-        return sum(array.nbytes for array in (*self._state, *self.paid.state()))
+        """Bytes of the arrays of `state()`, and of what was paid."""
+        return super().n_bytes + self.paid.n_bytes
 
     def _summarise(self, n: int, sums: Floats, confusion: Floats, negligible: float = 0.0) -> dict[str, float]:
         result: dict[str, float] = {"n": n}

@@ -32,17 +32,15 @@ period does not end while it is worse, nor while the last 256 excesses are two s
 when it is four times as long: then that is usual.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.evaluation.costs import NO_COSTS, Costs, amount_of, likeliest, paid
-from riparian.models.joined import copied
 from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
+from riparian.models.statistic import Statistic
 
 SLOTS = 64
 LONG = 10  # how many times as many labels are before as are now
@@ -119,7 +117,7 @@ class Segment(NamedTuple):
     found: float = 0.0
 
 
-class SegmentLosses:
+class SegmentLosses(Statistic):
     """Losses by the value of one feature.
 
     Parameters
@@ -208,14 +206,6 @@ class SegmentLosses:
     def has_begun(self) -> bool:
         """Whether anything was taken."""
         return bool(self._state.totals[[LABELS, TIME]].any())
-
-    def state(self) -> SegmentLossesState:
-        """The live arrays: copy before the next `run`."""
-        return self._state
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over copies of the arrays of an earlier `state()._asdict()`."""
-        self._state = copied(state, self._state)
 
 
 def _segment(value: float | None, sums: Floats) -> Segment:

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
-from riparian.models.joined import rewound
 from riparian.models.kernels.elementary import exp, log
 from riparian.models.kernels.elementary import power as powered
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
+from riparian.models.statistic import WindowStatistic
 
 BINS = 15
 LEAST = 1e-4
@@ -63,7 +63,7 @@ class CalibrationState(NamedTuple):
     ring: Floats
 
 
-class Calibration:
+class Calibration(WindowStatistic):
     """The probabilities of one classifier: how well calibrated they are, and if asked for scaled so that they are.
 
     Parameters
@@ -89,7 +89,7 @@ class Calibration:
     def __init__(
         self, n_outputs: int, *, scales: bool = False, window: int = 1000, fading: float | None = None
     ) -> None:
-        self.n_outputs, self.scales, self.fading = n_outputs, scales, fading
+        self.n_outputs, self.scales, self.window, self.fading = n_outputs, scales, window, fading
         self._state = CalibrationState(
             n=np.zeros(2, np.int64),
             seen=np.zeros(n_outputs, np.uint8),
@@ -143,25 +143,8 @@ class Calibration:
             seen[: self.n_outputs] = self._state.seen
             self._state, self.n_outputs = self._state._replace(seen=seen), n_outputs
 
-    def settle(self, window: int, fading: float | None) -> None:
-        """Go on with another window, or fading."""
-        other = Calibration(self.n_outputs, scales=self.scales, window=window, fading=fading)
-        other.restore(self._state._asdict())
-        self._state, self.fading = other.state(), fading
-
-    def state(self) -> CalibrationState:
-        """The live arrays: copy before the next `run`."""
-        return self._state
-
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over copies of the arrays of an earlier `state()._asdict()`; windows as `Conformal.restore` does."""
-        fresh = self._state
-        arrays = {name: np.array(state[name], dtype=getattr(fresh, name).dtype, order="C") for name in fresh._fields}
-        if len(arrays["ring"]) != len(fresh.ring):
-            arrays["ring"] = rewound(int(arrays["n"][0]), arrays["ring"], len(fresh.ring))
-        if self.fading is None:
-            arrays["recent"][:] = 0.0
-        self._state = CalibrationState(**arrays)
+        super().restore(state)
         self.n_outputs = len(self._state.seen)
 
 

@@ -39,10 +39,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
-from riparian.models.joined import rewound
 from riparian.models.kernels.elementary import power
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
+from riparian.models.statistic import WindowStatistic
 
 WINDOW = 500  # scores that the quantile is taken of
 STEP = 0.005  # largest step of a at a label
@@ -98,7 +98,7 @@ class ConformalState(NamedTuple):
     class_shift: Floats
 
 
-class Conformal:
+class Conformal(WindowStatistic):
     """Intervals or sets around the predictions of a stream, and how often they held the label.
 
     Parameters
@@ -126,6 +126,9 @@ class Conformal:
     0.9
     """
 
+    rings = ("ring", "ring_class")
+    faded = ("recent_sums", "recent_class_sums")
+    scored = SCORED
     layout: ClassVar[StateLayout] = StateLayout(
         rows={"seen": "*", "ring ring_class": "window", "class_n class_scores class_shift": "groups"}
     )
@@ -142,7 +145,8 @@ class Conformal:
     ) -> None:
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage is {coverage}: give a share between 0 and 1, such as 0.9")
-        self.task, self.n_outputs, self.coverage, self.fading = task, n_outputs, coverage, fading
+        self.task, self.n_outputs, self.coverage = task, n_outputs, coverage
+        self.window, self.fading = window, fading
         self.by_class, self._regression = by_class, task == "regression"
         groups, rows = (CLASSES if by_class else 0), (window if fading is None else 0)
         self._state = ConformalState(
@@ -240,40 +244,14 @@ class Conformal:
         seen[: self.n_outputs] = self._state.seen
         self._state, self.n_outputs = self._state._replace(seen=seen), n_outputs
 
-    def settle(self, window: int, fading: float | None) -> None:
-        """Go on with another window, or fading, of the metrics."""
-        other = Conformal(
-            self.task, self.n_outputs, self.coverage, by_class=self.by_class, window=window, fading=fading
-        )
-        other.restore(self._state._asdict())
-        self._state, self.fading = other.state(), fading
-        self._sorted, self._class_sorted = other._sorted, other._class_sorted
-
-    def state(self) -> ConformalState:
-        """The live arrays: copy before the next `run`."""
-        return self._state
-
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over copies of the arrays of an earlier `state()._asdict()`.
-
-        Another coverage than it had goes on with its scores. A window of another length keeps the labels that fit in;
-        a window where there was fading, or fading where there was a window, starts empty. So do the scores of classes
-        where sets were not by class, and the figures of classes in a state of before it was.
-        """
-        fresh = self._state
-        known = {"ring_class": np.zeros((len(state["ring"]), 1))} | dict(state)
-        arrays = {
-            name: np.array(known.get(name, like) if name in NEWER else known[name], dtype=like.dtype, order="C")
-            for name, like in fresh._asdict().items()
-        }
-        for name in ("ring", "ring_class"):
-            if len(arrays[name]) != len(fresh.ring):
-                arrays[name] = rewound(int(arrays["n"][SCORED]), arrays[name], len(fresh.ring))
-        if len(arrays["class_n"]) != len(fresh.class_n):
-            arrays |= {name: getattr(fresh, name) for name in GROUPED}
-        if self.fading is None:
-            arrays["recent_sums"][:] = arrays["recent_class_sums"][:] = 0.0
-        self._state = ConformalState(**arrays)
+        """Another coverage than it had goes on with its scores, and windows as `WindowStatistic.restore` has it. The
+        scores of classes start empty where sets were not by class, and their figures in a state of before these."""
+        fresh = {name: getattr(self._state, name) for name in NEWER}
+        known = fresh | {"ring_class": np.zeros((len(state["ring"]), 1))} | dict(state)
+        if len(known["class_n"]) != len(fresh["class_n"]):
+            known |= {name: fresh[name] for name in GROUPED}
+        super().restore(known)
         n = min(int(self._state.n[SCORES]), WINDOW)
         self._sorted[:n] = np.sort(self._state.scores[:n])
         for k, taken in enumerate(self._state.class_n):

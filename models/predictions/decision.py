@@ -38,17 +38,16 @@ i-th for (i + 1) (i + 2) as much, until that is less than what fading alone take
 A `Threshold` is a fold over predictions and labels in their order, held in arrays: the same bits however they were cut.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.evaluation.costs import Priced, amount_of, price
-from riparian.models.joined import copied
 from riparian.models.kernels.elementary import exp, exps, log
 from riparian.models.kernels.kernel import kernel
+from riparian.models.statistic import Statistic
 
 PRECISION, RECALL, ALERT_RATE = "precision", "recall", "alert_rate"
 TARGETS = (PRECISION, RECALL, ALERT_RATE)
@@ -88,7 +87,7 @@ class ThresholdState(NamedTuple):
     following: Floats
 
 
-class Threshold:
+class Threshold(Statistic):
     """A threshold on the probability of one class, or on scores of anomalies, kept at a target.
 
     Parameters
@@ -161,15 +160,6 @@ class Threshold:
     def has_begun(self) -> bool:
         """Whether anything was taken: for a precision, labels of other classes before the first of its own, too."""
         return bool(self._state.n[TAKEN] or self._state.following[TOTAL] or self._state.bins.any())
-
-    def state(self) -> ThresholdState:
-        """The live arrays: copy before the next `run`."""
-        return self._state
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over copies of the arrays of an earlier `state()._asdict()`, of the same target and class; another share
-        than it had goes on with what is known."""
-        self._state = copied(state, self._state)
 
 
 def by_cost(program: Program, out: Floats, decided: Floats, priced: Priced) -> None:

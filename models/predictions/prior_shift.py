@@ -15,17 +15,15 @@ A label that corrects another one moves a step from the class of that to its own
 probability 0 changes nothing, since no shift makes more of 0. Shifts stay within `BOUND`.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
-from riparian.models.joined import copied
 from riparian.models.kernels.elementary import exp
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
+from riparian.models.statistic import Statistic
 
 INFORMATION = 400.0
 BOUND = 6.0  # odds up to 400 times as large
@@ -37,7 +35,7 @@ class PriorShiftState(NamedTuple):
     shifts: Floats
 
 
-class PriorShift:
+class PriorShift(Statistic):
     """The probabilities of one classifier, shifted so that on average they are the shares of the classes.
 
     Parameters
@@ -90,14 +88,6 @@ class PriorShift:
         more = n_outputs - len(self._state.shifts)
         if more > 0:
             self._state = PriorShiftState(np.pad(self._state.shifts, (0, more)))
-
-    def state(self) -> PriorShiftState:
-        """The live arrays: copy before the next `run`."""
-        return self._state
-
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over copies of the arrays of an earlier `state()._asdict()`."""
-        self._state = copied(state, self._state)
 
 
 @kernel

@@ -25,7 +25,6 @@ from riparian.models.drift.two_sample import (
     UNSEEN,
     VALUES,
     TwoSample,
-    TwoSampleState,
     hellinger,
     stability_index,
 )
@@ -207,4 +206,4 @@ class Distributions:
             if "spread" not in found:
                 return
             check(self._tests, found)
-            self._tests.restore(TwoSampleState(*(found[name] for name in TwoSampleState._fields)))
+            self._tests.restore(found)

@@ -416,10 +416,7 @@ class ModelSlot:
         """Go on as this stream file says of metrics and of drift."""
         window, fading = spec.metrics.window, spec.metrics.fading
         if (window, fading) != (self.metrics.window, self.metrics.fading):
-            known, paid = self.metrics.state()._asdict(), self.metrics.paid.state()._asdict()
-            self.metrics = self._scores(spec)
-            self.metrics.restore(known)
-            self.metrics.paid.restore(paid)
+            self.metrics.settle(window, fading)
         self._trial_window, self._trial_patience = spec.drift.window, spec.drift.patience
         if self.trial is not None:
             self.trial.bound(self._trial_window, self._trial_patience)
