@@ -372,7 +372,8 @@ def python() -> str:
         lines = [f"### `{name}`"]
         if callable(found):
             lines += [f"```text\n{name}{arguments(found)}\n```", first(found.__doc__)]
-            methods = vars(found).items() if isclass(found) else ()
+            own = [one for one in found.__mro__ if one.__module__.startswith("riparian.")] if isclass(found) else []
+            methods = {of: each for one in own[::-1] for of, each in vars(one).items()}.items()
             public = [(of, each) for of, each in methods if of[0] != "_" and callable(each) and each.__doc__]
             lines += ["\n".join(f"- `{of}{arguments(each)}`: {first(each.__doc__)}" for of, each in public)]
         else:

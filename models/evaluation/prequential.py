@@ -301,12 +301,13 @@ class Prequential(WindowStatistic):
         self.n_outputs = n_outputs
 
     def settle(self, window: int, fading: float | None) -> None:
+        """Go on with another window, or fading."""
         super().settle(window, fading)
         self.paid.settle(window, fading)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Windows go on as `WindowStatistic.restore` has it. Alerts are counted from when it is declared which are
-        some, and labels are ranked from when probabilities were kept."""
+        """Take over copies of the arrays of an earlier `state()._asdict()`; windows as `WindowStatistic` does. Alerts
+        are counted from when it is declared which are some, labels ranked from when probabilities were kept."""
         known, nothing = {"probabilities": self._unknown(state), **state}, np.zeros_like(self._state.confusion)
         anew = self.task == ANOMALY and known["confusion"].shape != nothing.shape
         super().restore(known | (dict.fromkeys(("confusion", "recent_confusion"), nothing) if anew else {}))

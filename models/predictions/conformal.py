@@ -245,8 +245,9 @@ class Conformal(WindowStatistic):
         self._state, self.n_outputs = self._state._replace(seen=seen), n_outputs
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Another coverage than it had goes on with its scores, and windows as `WindowStatistic.restore` has it. The
-        scores of classes start empty where sets were not by class, and their figures in a state of before these."""
+        """Take over copies of the arrays of an earlier `state()._asdict()`, windows as `WindowStatistic` does. Another
+        coverage than it had goes on with its scores. The scores of classes start empty where sets were not by class,
+        and their figures in a state of before these."""
         fresh = {name: getattr(self._state, name) for name in NEWER}
         known = fresh | {"ring_class": np.zeros((len(state["ring"]), 1))} | dict(state)
         if len(known["class_n"]) != len(fresh["class_n"]):

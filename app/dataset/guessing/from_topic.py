@@ -72,7 +72,7 @@ class Message(NamedTuple):
 
 
 class TopicSample(NamedTuple):
-    """Records of one topic.
+    """ReadTopic of one topic.
 
     partitions, replication : of the topic
     skipped : records that hold no JSON object
@@ -107,7 +107,7 @@ class FieldSample:
             self.ids.add(text)
 
 
-class Records:
+class ReadTopic:
     """A sample, read once.
 
     fields : every path at which a value stands, in the order of first sight
@@ -217,7 +217,7 @@ class Join:
     waits : from the features to each label that met some, where their times are known, seconds
     """
 
-    def __init__(self, features: Records, ours: Path | str, labels: Records, theirs: Path | str) -> None:
+    def __init__(self, features: ReadTopic, ours: Path | str, labels: ReadTopic, theirs: Path | str) -> None:
         self.features, self.ours, self.labels, self.theirs = features, ours, labels, theirs
         first = dict[str | None, int]()
         for i, one in enumerate(features.ids(ours)):
@@ -313,7 +313,7 @@ def of_records(
     DataError
         The label or the id is not clear, or no record can be read.
     """
-    ours, theirs = Records(features), None if labels is None else Records(labels)
+    ours, theirs = ReadTopic(features), None if labels is None else ReadTopic(labels)
     join = None if theirs is None else _join(ours, theirs, id_)
     if join is not None:
         id_path = join.ours
@@ -381,7 +381,7 @@ def of_records(
     return draft._replace(**_forecast(ours, later, names, x))
 
 
-def _source(features: Records, labels: Records | None) -> str:
+def _source(features: ReadTopic, labels: ReadTopic | None) -> str:
     """What was looked at, in words."""
     source = f"{len(features.messages):,} records of {features.topic}"
     skipped = features.sample.skipped
@@ -397,7 +397,7 @@ def _unusual(fields: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value != plain.get(key)}
 
 
-def _later(topic: Records, id_: Path | str) -> tuple[Path, Path | None] | None:
+def _later(topic: ReadTopic, id_: Path | str) -> tuple[Path, Path | None] | None:
     """What may be forecast where no field is the label, and whose it is: of records with a time, or of something that
     measures."""
     rest = topic.rows(id_, topic.time)
@@ -412,7 +412,7 @@ def _later(topic: Records, id_: Path | str) -> tuple[Path, Path | None] | None:
     return paths[later.of], None if later.by is None else paths[later.by]
 
 
-def _forecast(topic: Records, later: tuple[Path, Path | None], names: Mapping[Path, str], x: Path) -> dict[str, Any]:
+def _forecast(topic: ReadTopic, later: tuple[Path, Path | None], names: Mapping[Path, str], x: Path) -> dict[str, Any]:
     """Fields of the draft. later : of `_later`. names : of features. x : where these stand."""
     of, whose = names[later[0]], later[1]
     hints = [f"No field is called as labels are: the label is a later {of} (docs/build/forecasts.md)"]
@@ -441,7 +441,7 @@ def _is_time(path: Path, field: FieldSample) -> bool:
     return is_time(path[-1], field.column)
 
 
-def _join(features: Records, labels: Records, given: str | None) -> Join:
+def _join(features: ReadTopic, labels: ReadTopic, given: str | None) -> Join:
     """By which ids both belong together."""
     named, equals, of_label = (given or "").partition("=")
     ours = features.id_places(named if given is not None else None)
@@ -496,7 +496,7 @@ def _label_beside(join: Join, given: str | None) -> Path:
 
 
 def _label(
-    topic: Records, fields: Mapping[Path, FieldSample], given: str | None, taken: set[Path | str | None], cure: str
+    topic: ReadTopic, fields: Mapping[Path, FieldSample], given: str | None, taken: set[Path | str | None], cure: str
 ) -> Path:
     names = [path for path in fields if path not in taken]
     if given is not None:
@@ -508,7 +508,7 @@ def _label(
     return chosen[0]
 
 
-def _unclear(topic: Records, cure: str) -> DataError:
+def _unclear(topic: ReadTopic, cure: str) -> DataError:
     return DataError(
         f"it is not clear which field of {topic.topic} is the label: {cure} (its fields are {topic.listing})"
     )
