@@ -2,16 +2,9 @@
 
     python -m benchmarks.floods [--only labels,ids,nominal,poison,large] [--unbounded]
 
-Each flood is a backlog on a real Kafka for a worker of its own, with one partition and naive Bayes:
-
-- labels: 819,200 labels of ids that never come.
-- ids: 400,000 instances with ids of 1,024 characters, no labels.
-- nominal: 500,000 instances, each with a nominal value of its own.
-- poison: 500,000 records that are not JSON.
-- large: 20,000 instances of 200 kB, in gzip batches of 5 MB, of which Kafka keeps 16 kB each.
-
-Peak resident memory (VmHWM) is shown beside that of an idle worker, and the figure of the first measurement, before
-bounds by bytes. --unbounded: without `join.max_buffered_bytes`, to see its effect.
+Each of FLOODS is a backlog on a real Kafka for a worker of its own, with one partition and naive Bayes. Its peak of
+resident memory (VmHWM) is shown beside that of an idle worker. --unbounded: without `join.max_buffered_bytes`, to see
+its effect.
 """
 
 import argparse
@@ -40,11 +33,11 @@ MB = 1e6
 
 
 class Flood(NamedTuple):
-    """values : of the records, key of each is None. first_mb : peak when it was first measured."""
+    """says : what it is. values : of the records, key of each is None."""
 
+    says: str
     topic: str
     n: int
-    first_mb: float | None
     compression: str | None = None
 
     def values(self, name: str) -> Iterator[bytes]:
@@ -63,11 +56,11 @@ class Flood(NamedTuple):
 
 
 FLOODS = {
-    "labels": Flood("labels", 819_200, 254.0),
-    "ids": Flood("features", 400_000, 868.0),
-    "nominal": Flood("features", 500_000, None),
-    "poison": Flood("features", 500_000, None),
-    "large": Flood("features", 20_000, 5055.0, "gzip"),
+    "labels": Flood("labels of ids that never come", "labels", 819_200),
+    "ids": Flood("instances with ids of 1,024 characters, which all wait", "features", 400_000),
+    "nominal": Flood("instances, each with another nominal value", "features", 500_000),
+    "poison": Flood("records that are not JSON", "features", 500_000),
+    "large": Flood("instances of 200 kB in gzip batches of 16 kB", "features", 20_000, "gzip"),
 }
 
 
@@ -161,12 +154,20 @@ def drown(broker: str, folder: Path, name: str, unbounded: bool) -> dict[str, An
         "records": flood.n,
         "idle_mb": round(idle / MB),
         "peak_mb": round(peak / MB),
-        "of_first": None if flood.first_mb is None else round(peak / MB / flood.first_mb, 2),
         "buffered_mb": round(buffered / MB),
         "rejoined": rejoined,
         "seconds": round(seconds, 1),
         "counts": counts,
     }
+
+
+def table(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Of what `drown` found, as pages show it."""
+    rows = [
+        [FLOODS[name].says, *(f"{one[what]:,}" for what in ("records", "peak_mb", "idle_mb"))]
+        for name, one in found.items()
+    ]
+    return {"heads": ["flood", "records", "peak, MB", "idle, MB"], "rows": rows}
 
 
 def main() -> None:
@@ -183,7 +184,7 @@ def main() -> None:
                 print(f"{name}: {json.dumps(found[name])}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    write("campaign-floods", found)
+    write("campaign-floods", {"tables": [table(found)], "runs": found})
 
 
 if __name__ == "__main__":
