@@ -39,9 +39,9 @@ class Processes:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._jobs: queue.SimpleQueue[tuple[Job, Future[FittedForest]]] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[int, Job, Future[FittedForest]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._threads = self._open = 0
+        self._threads = self._open = self._closed = 0
         self._children: list[subprocess.Popen[bytes]] = []
 
     def submit(self, job: Job) -> "Future[FittedForest]":
@@ -52,12 +52,13 @@ class Processes:
             if self._open > self._threads and self._threads < self.most:
                 self._threads += 1
                 threading.Thread(target=self._serve, daemon=True, name=f"fits-{self._threads}").start()
-        self._jobs.put((job, future))
+            self._jobs.put((self._closed, job, future))
         return future
 
     def close(self) -> None:
-        """End the processes; the next job starts one anew."""
+        """End the processes, and give up the jobs that are not done; the next job starts one anew."""
         with self._lock:
+            self._closed += 1
             for child in self._children:
                 child.kill()
                 child.wait()
@@ -66,7 +67,7 @@ class Processes:
     def _serve(self) -> None:
         child: subprocess.Popen[bytes] | None = None
         while True:
-            job, future = self._jobs.get()
+            closed, job, future = self._jobs.get()
             error: Exception = RuntimeError(
                 f"the process that fits {job.method} ended {TRIES} times before it was done, perhaps for want of "
                 "memory: use a smaller window, or fewer trees"
@@ -74,8 +75,11 @@ class Processes:
             if future.set_running_or_notify_cancel():
                 for attempt in range(1, TRIES + 1):
                     if child is None or child.poll() is not None:
-                        child = _start()
                         with self._lock:
+                            if closed != self._closed:
+                                error = RuntimeError("the processes that fit were closed")
+                                break
+                            child = _start()
                             self._children = [one for one in self._children if one.poll() is None] + [child]
                     try:
                         found = _ask(child, job)

@@ -22,7 +22,7 @@ from riparian.models.batch.predict import predict, room_for
 from riparian.models.batch.process import PROCESSES, FitError, Processes
 from riparian.models.contract import Schema
 from riparian.models.registry import REGISTRY, create, validate
-from tests.processes import fitters, gone, until
+from tests.processes import PATIENCE, fitters, gone, until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -275,7 +275,7 @@ def test_a_process_that_is_killed_is_replaced_and_its_fit_made_again(caplog):
     until(lambda: set(fitters(here)) - before)
     (first,) = set(fitters(here)) - before
     os.kill(first, signal.SIGKILL)
-    found = future.result(60)
+    found = future.result(PATIENCE)
     (second,) = set(fitters(here)) - before
     assert second != first
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, fit(long_job()), strict=True))
@@ -287,6 +287,21 @@ def test_a_process_that_is_killed_is_replaced_and_its_fit_made_again(caplog):
     processes.close()
 
 
+def test_who_closes_leaves_no_process_and_a_later_job_starts_one():
+    """Also in the middle of a fit, which is not made again."""
+    here = os.getpid()
+    before = set(fitters(here))
+    processes = Processes(1)
+    for _ in range(2):
+        futures = [processes.submit(long_job()) for _ in range(2)]
+        until(lambda: set(fitters(here)) - before)
+        processes.close()
+        for future in futures:
+            with pytest.raises(RuntimeError, match="were closed"):
+                future.result(PATIENCE)
+        assert set(fitters(here)) <= before
+
+
 def test_what_only_this_machine_could_not_do_is_tried_again_and_is_no_answer(caplog, monkeypatch):
     """A library that says it has no memory: another machine would have had the model, so none may go without."""
     whole = os.environ.get("PYTHONPATH", "")
@@ -295,7 +310,7 @@ def test_what_only_this_machine_could_not_do_is_tried_again_and_is_no_answer(cap
         monkeypatch.setattr(process, "ROOT", Path(folder))
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(ROOT), whole))))
         with pytest.raises(RuntimeError, match="the process that fits random-forest ended 3 times before it was done"):
-            Processes(1).submit(long_job()).result(60)
+            Processes(1).submit(long_job()).result(PATIENCE)
     assert [m.partition("it was done, ")[2][:14] for m in caplog.messages] == [f"attempt {i} of 3" for i in (1, 2, 3)]
     assert "(exit code 1)" in caplog.messages[0]
 
@@ -304,9 +319,9 @@ def test_what_the_library_says_comes_back():
     bad = long_job()._replace(method="xgboost", parameters=validate("xgboost", "regression", {"n_trees": 2}))
     bad.w[0] = -1.0
     with pytest.raises(FitError, match="XGBoostError"):
-        PROCESSES.submit(bad).result(60)
+        PROCESSES.submit(bad).result(PATIENCE)
     small = Job("cart", "regression", validate("cart", "regression", {}), 1, *(a[:50] for a in bad[4:7]), bad.nominal)
-    assert isinstance(PROCESSES.submit(small._replace(w=np.ones(50))).result(60), FittedForest)
+    assert isinstance(PROCESSES.submit(small._replace(w=np.ones(50))).result(PATIENCE), FittedForest)
 
 
 DYING = """
