@@ -8,6 +8,7 @@ import pytest
 
 from tests import conftest
 from tests.conftest import ASKING, ROOT
+from tests.processes import PATIENCE
 from tests.spread import following, together
 
 DYING = """
@@ -46,7 +47,7 @@ def test_each_test_is_reported_where_processes_die(tmp_path):
     (tmp_path / "test_living.py").write_text(LIVING)
     command = [sys.executable, "-m", "pytest", "-p", "tests.spread", "-p", "no:cacheprovider", "--processes", "2"]
     done = subprocess.run(
-        [*command, "-rA", "--rootdir", tmp_path, tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [*command, "-rA", "--rootdir", tmp_path, tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 1
     # Where CI is set in the environment, pytest adds the whole message to each line.

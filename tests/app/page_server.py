@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -85,5 +86,6 @@ def serving_of(folder: Path, *views: StreamView, actions: bool = False) -> Itera
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[Fed, Serving]]:
     """A page over one stream that has told nothing yet."""
+    gc.collect()  # what other tests have left may say so, and not among what the page logs
     with serving_of(tmp_path, StreamView(view_of().spec)) as found:
         yield found

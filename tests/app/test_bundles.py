@@ -17,6 +17,7 @@ from aiokafka.structs import TopicPartition
 from riparian.app.kafka import bundles as module
 from riparian.app.kafka.bundles import SMALL_BYTES, Bundles
 from riparian.app.kafka.sending import Outputs, close
+from tests.processes import PATIENCE
 
 NOT_LEADER, FENCED, TOO_LARGE = (
     errors.NotLeaderForPartitionError.errno,
@@ -99,7 +100,7 @@ async def post(producer, topic, partition, value=b"v"):
 
 
 async def until(condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.001)
 
@@ -310,8 +311,8 @@ def test_a_batch_that_cannot_be_made_ends_its_producer_alone(step):
         setattr(a._message_accumulator._batches[TopicPartition("p", 1)][0], step, broken)
         for future in lost:
             with pytest.raises(errors.KafkaError, match="Unexpected"):
-                await asyncio.wait_for(future, 10)
-        await asyncio.wait_for(a._message_accumulator.flush(), 10)
+                await asyncio.wait_for(future, PATIENCE)
+        await asyncio.wait_for(a._message_accumulator.flush(), PATIENCE)
         await until(lambda: broker.sent)
         assert {p for _, _, topics in broker.sent for p in topics["q"]} == {0, 1}
         assert all("p" not in topics for _, _, topics in broker.sent)
@@ -338,9 +339,9 @@ def test_what_is_queued_when_its_producer_is_given_up_learns_of_it():
         waiting._batches[TopicPartition("p", 1)][0].get_data_buffer = broken
         for future in (first, second):
             with pytest.raises(errors.KafkaError, match="Unexpected"):
-                await asyncio.wait_for(future, 10)
+                await asyncio.wait_for(future, PATIENCE)
         with pytest.raises(errors.KafkaError, match="Unexpected"):
-            await asyncio.wait_for(await behind, 10)
+            await asyncio.wait_for(await behind, PATIENCE)
         assert broker.sent == []
 
     run(test)
@@ -401,7 +402,7 @@ def test_what_is_asked_of_the_cluster_in_vain_holds_up_nothing(leader):
         await until(lambda: asked and not waits_again())
         await until(lambda: broker.answers and not broker.answers[-1].done())
         broker.answer(len(broker.answers) - 1)
-        await asyncio.wait_for(future, 10)
+        await asyncio.wait_for(future, PATIENCE)
 
     run(test)
 

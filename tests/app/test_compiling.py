@@ -13,6 +13,7 @@ from riparian.app.kafka.local_broker.ports import listen
 from riparian.app.worker.exposition.web import Compiling
 from riparian.models.kernels import cache as kernel_cache
 from tests.conftest import jit
+from tests.processes import PATIENCE
 
 KERNELS = """
 import numpy as np
@@ -71,7 +72,7 @@ def run(tmp_path):
 
     def command(*arguments):
         line = [sys.executable, str(tmp_path / "command.py"), *arguments]
-        done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=300)
+        done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE)
         return done.stdout.strip()
 
     return command
@@ -106,13 +107,13 @@ def test_a_kernel_that_is_there_is_called_and_one_that_is_not_is_refused(run, tm
         **os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "other"), "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"
     }  # fmt: skip
     line = [sys.executable, "-c", code]
-    done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=300)
+    done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE)
     assert done.stdout.split() == ["3.0", "refused", "2.0"]
 
 
 def get(port, path):
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read())

@@ -14,6 +14,7 @@ import pytest
 from riparian.app.kafka.local_broker.ports import listen
 from riparian.app.worker.exposition.connection_limits import MAX_CONNECTIONS
 from tests.app.page_server import Fed, served
+from tests.processes import PATIENCE
 
 __all__ = ["served"]  # a fixture
 
@@ -27,7 +28,7 @@ def ask(port: int, path: bytes, headers: bytes = b"", host: bytes = b"127.0.0.1"
     """The status of an answer."""
     method = b"GET" if body is None else b"POST"
     length = b"" if body is None else b"Content-Length: %d\r\n" % len(body)
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as one:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as one:
         head = method + b" " + path + b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n"
         one.sendall(head + headers + length + b"\r\n" + (body or b""))
         answer = b"".join(iter(lambda: one.recv(65_536), b""))
@@ -82,11 +83,11 @@ def test_more_idle_connections_than_may_be_leave_the_page_answering(
     sock = listen("127.0.0.1", 0)
     port = sock.getsockname()[1]
     with serving(sock), ExitStack() as opened, caplog.at_level(logging.WARNING):
-        live = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+        live = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE))
         live.sendall(b"GET /api/streams/taps/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert b"text/event-stream" in live.recv(65_536)
         for _ in range(N):
-            one = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            one = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE))
             one.sendall(b"GET /health HTTP/1.1\r\nX-Slow: ")
         assert ask(port, b"/health") == 200
         # Who is answered stays, and is told what comes.
@@ -99,7 +100,7 @@ def test_more_idle_connections_than_may_be_leave_the_page_answering(
         # Where all are answered, who comes is not.
         asked = b"GET /api/streams/taps/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
         for _ in range(MAX_CONNECTIONS - 1):
-            one = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            one = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE))
             one.sendall(asked)
             assert b"text/event-stream" in one.recv(65_536)
         with pytest.raises((OSError, IndexError)):

@@ -11,6 +11,7 @@ from riparian.app.page import tail
 from riparian.app.page.view import StreamView
 from riparian.app.stream_file.spec import loads
 from tests.app.page_records import NOW
+from tests.processes import PATIENCE
 
 TEXT = """
 name: payments
@@ -97,7 +98,7 @@ async def followed(kept, done):
     """Follow topics until something is so."""
     task = asyncio.ensure_future(kept.run())
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not done():
                 await asyncio.sleep(0)
     finally:

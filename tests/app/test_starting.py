@@ -14,6 +14,7 @@ from riparian.app.cli.run import starting
 from tests import forkserver
 from tests.broker.secured import authority
 from tests.conftest import jit
+from tests.processes import PATIENCE
 
 ROOT = Path(starting.__file__).resolve().parents[2]
 STREAM = """
@@ -62,7 +63,7 @@ def run(tmp_path):
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", code, *arguments]
         done = subprocess.run(
-            command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True, timeout=600
+            command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE
         )
         return json.loads(done.stdout.splitlines()[-1])
 
@@ -145,7 +146,7 @@ def test_certificates_of_the_system_are_there_for_whoever_uses_the_client_of_aio
 def test_a_folder_that_cannot_be_written_is_named_in_one_sentence(tmp_path, arguments, said):
     (tmp_path / "file").touch()
     (tmp_path / "s.yaml").write_text("name: s\ntask: classification\nfeatures: {a: numeric}\nchampion: naive-bayes\n")
-    done = forkserver.run(["riparian.app.cli", *arguments], cwd=tmp_path, timeout=60)
+    done = forkserver.run(["riparian.app.cli", *arguments], cwd=tmp_path, timeout=PATIENCE)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert re.search(said, done.stderr), done.stderr

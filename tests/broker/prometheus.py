@@ -81,7 +81,7 @@ class Prometheus:
         """The `data` of an answer of /api/v1."""
         body = urllib.parse.urlencode(parameters)
         try:
-            with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{body}", timeout=30) as answer:
+            with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{body}", timeout=PATIENCE) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{parameters}: {error.read().decode()}") from None

@@ -19,6 +19,7 @@ from numba.core.types import functions
 from riparian.models.kernels import cache as kernel_cache
 from tests import forkserver
 from tests.conftest import jit
+from tests.processes import PATIENCE
 
 ROOT = kernel_cache.ROOT
 
@@ -139,7 +140,7 @@ def start(tmp_path):
 def told(started):
     """(factor, what it gave for 10, how often it was compiled) of each variant."""
     process, said = started
-    assert process.wait(timeout=120) == 0
+    assert process.wait(timeout=PATIENCE) == 0
     return [tuple(map(int, line.split())) for line in said.read_text().splitlines()]
 
 
@@ -250,7 +251,7 @@ def test_a_kernel_from_the_cache_waits_for_nothing_that_compiles_kernels(tmp_pat
 
     def call(*names):
         command = [sys.executable, str(tmp_path / "calls.py"), *names]
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE)
         return [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
 
     assert call("inner") == [(3, 1), (1, 1)]
@@ -278,7 +279,7 @@ def test_a_kernel_within_others_is_compiled_once_for_them_and_once_for_python(tm
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
 
     def call():
-        done = forkserver.run(["nested"], env=environment, cwd=tmp_path, timeout=120)
+        done = forkserver.run(["nested"], env=environment, cwd=tmp_path, timeout=PATIENCE)
         assert done.returncode == 0, done.stderr
         return [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
 
