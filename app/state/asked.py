@@ -1,20 +1,24 @@
-"""Has a running stream write checkpoints, by a command, and waits until they are in its changelog."""
+"""Waits until checkpoints of a running stream hold what commands have left, and has it write some by one."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from aiokafka.structs import TopicPartition
 
 from riparian.app.kafka import command_client
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import EVERYTHING, bounds_of, close
+from riparian.app.kafka.reading import EVERYTHING, bounds_of, close, read_ends
 from riparian.app.state import checkpoint
-from riparian.app.state.changelog import n_partitions
+from riparian.app.state.changelog import PAUSE_SECONDS, n_partitions, read_whole
 from riparian.app.state.checkpoint import Manifest
 from riparian.app.stream_file.spec import Spec
-from riparian.topics.commands import Command, EventRecord
+from riparian.topics.commands import Command, EventRecord, read_event
 from riparian.topics.names import CONTROL, changelog_topic, state_field
+
+TAIL = 10  # last answers of a partition that are looked at
 
 
 async def ask(
@@ -60,6 +64,29 @@ async def ask(
     finally:
         await close(consumer)
     return answers, dict(sorted(found.items()))
+
+
+async def settle(spec: Spec, connection: Connection, seconds: float) -> None:
+    """Wait until the last checkpoints hold all commands that were answered, for at most so many seconds: they come by
+    themselves, within `checkpoint.every`."""
+    until, last = time.monotonic() + seconds, dict[int, int]()
+
+    def take(tp: TopicPartition, records: list[Any]) -> None:
+        for record in records:
+            with suppress(ValueError):  # of somebody else
+                offset = read_event(record.value).control_offset
+                if offset is not None:  # else of a rule
+                    last[tp.partition] = offset
+
+    topic = str(spec.topics.events)
+    n = min(len(spec.commanded), await n_partitions(connection, topic))
+    await read_ends(connection, [TopicPartition(topic, k) for k in range(n)], TAIL, take, first=False)
+    for partition, offset in last.items():
+        while time.monotonic() < until:
+            _, findings = await read_whole(connection, spec.name, partition)
+            if findings.manifest is not None and _next_command(findings.manifest.meta) > offset:
+                break
+            await asyncio.sleep(PAUSE_SECONDS)
 
 
 def _next_command(meta: Mapping[str, Any]) -> int:

@@ -16,7 +16,7 @@ from riparian.app.state.transfer import versions
 from riparian.topics import commands
 from riparian.topics.names import HEADER_REASON, HEADER_TOPIC
 from tests.broker.clients import Sent, send
-from tests.broker.harness import PATIENCE, instances, stored
+from tests.broker.harness import PATIENCE, instances
 from tests.processes import until
 
 pytestmark = pytest.mark.broker
@@ -269,7 +269,6 @@ def test_the_command_line_steers_and_applies_a_changed_file(stream):
             assert "unknown model" in s.riparian("add", "more", "nobody", *options, code=2)
             assert "applied" in s.riparian("add", "more", "hoeffding-tree:grace_period=20", *options)
             # A file that still has the old champion cannot be applied, nor one that changes what is fixed at the start.
-            until(lambda: (found := stored(s.broker, s.spec)) is not None and "more" in found.roles)
             s.change(**fields, predictions={"probabilities": False})
             said = s.riparian("apply", *options, code=2)
             assert "predictions.probabilities was True, is False; this changes at a restart" in said

@@ -266,10 +266,12 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
 
     def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
         from riparian.app.partition.lineup.model_commands import unsteerable
+        from riparian.app.state.asked import settle
         from riparian.app.state.loading import prospects
         from riparian.app.stream_file import columns
         from riparian.app.stream_file.sections.models import AUTO
 
+        asyncio.run(settle(spec, connection, wait))  # else it is compared with what commands have just changed
         found = asyncio.run(prospects(spec, connection))
         refusals = [one for _, changes in found.values() for one in unsteerable(changes)]
         if refusals:
