@@ -248,14 +248,34 @@ def test_a_broken_storage_shows_the_last_lines(tmp_path: Path) -> None:
     assert not (tmp_path / "broker.json").exists()
 
 
-def test_a_broker_that_does_not_answer_in_time_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a Java that says nothing."""
+@pytest.fixture
+def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Java that records no classes, and whose Kafka says nothing."""
     fake = tmp_path / "bin" / "java"
     fake.parent.mkdir()
     version = "echo 'openjdk version \"21.0.1\"' >&2"
-    fake.write_text(f'#!/bin/sh\ncase "$*" in -version) {version};; *kafka.Kafka*) exec sleep 600;; esac\n')
+    cases = f"-version) {version};; *-XX:Archive*) exit 1;; *kafka.Kafka*) exec sleep 600;;"
+    fake.write_text(f'#!/bin/sh\ncase "$*" in {cases} esac\n')
     fake.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+
+def test_a_start_that_is_told_to_terminate_leaves_no_broker(silent: None, tmp_path: Path) -> None:
+    command = [*RIPARIAN, "broker", "start", "--data", str(tmp_path), "--port", str(ports.free_port())]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        until((tmp_path / "broker.json").exists)
+        running = local.status(tmp_path)
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, "Traceback" in said) == (130, False), said
+    assert running is not None
+    assert not local.alive(running)
+    assert not (tmp_path / "broker.json").exists()
+
+
+def test_a_broker_that_does_not_answer_in_time_is_ended(
+    silent: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for start in (local.LocalBroker(tmp_path).start, lambda seconds: local.start(tmp_path, seconds=seconds)):
         monkeypatch.setattr(local, "DEFAULT_PORT", ports.free_port())
         with pytest.raises(BrokerError, match=r"did not answer within 0 s"):

@@ -57,7 +57,8 @@ def start(port: int | None, data_dir: Path, foreground: bool, as_json: bool) -> 
             raise click.ClickException(f"Kafka ended by itself (exit code {code}): see {data_dir / 'logs'}.")
         return
     before = broker.status(data_dir)
-    running = broker.start(data_dir, port=port, report=report)
+    with interruptible():
+        running = broker.start(data_dir, port=port, report=report)
     if before is not None and before.pid == running.pid and not as_json:
         click.echo("It was running already.", err=True)
     _show(running, data_dir, as_json)
