@@ -138,11 +138,11 @@ def problem_for(file: DataFile, **options: Any) -> FileStream:
             raise DataError(f"{file.path} has a header and no rows: expected at least one")
         fields = stream.model_dump(exclude={"champion", "challengers"}, exclude_unset=True)
         fields = {key: getattr(stream, key) for key in fields}
-        if stream.shares:  # one fold learns all labels as it is
-            fields |= {"learning": "partition", "partitions": 1}
-            fields["topics"] = stream.topics.model_copy(update={"learned": None})
-        if goal is None:  # so that no instance waits
-            fields["topics"] = fields.get("topics", stream.topics).model_copy(update={"labels": None})
+        none = ["learned"] if goal is not None else ["learned", "labels"]  # so that no instance waits
+        # One fold learns all labels as it is.
+        fields |= {"learning": "partition", "partitions": 1}
+        fields["topics"] = stream.topics.model_copy(update=dict.fromkeys(none))
+        if goal is None:
             fields["record"] = stream.record.model_copy(update={"y": None})
             fields["join"] = stream.join.model_copy(update={"unlabelled": None})
             fields.pop("label", None)

@@ -1,5 +1,6 @@
 """`riparian deadletters`: the records that were rejected, counted, shown and written to their topics once more."""
 
+import functools
 import json
 import time
 from collections import deque
@@ -18,11 +19,19 @@ if TYPE_CHECKING:
 
 SHOWN = 400  # characters of a value, where not all are asked for
 
-reason_option = click.option(
-    "--reason", "reasons", metavar="REASON", multiple=True, help="Only those of this reason; again for more."
-)
 
-field_option = click.option("--field", "fields", metavar="FIELD", multiple=True, help="Likewise, about this field.")
+def letters_options(function: Any) -> Any:
+    """The options that say which letters: the parameter `wanted`."""
+
+    @functools.wraps(function)
+    def chosen(*, since: int | None, reasons: tuple[str, ...], fields: tuple[str, ...], **given: Any) -> Any:
+        return function(wanted=_wanted(reasons, fields, since), **given)
+
+    field = click.option("--field", "fields", metavar="FIELD", multiple=True, help="Likewise, about this field.")
+    reason = click.option(
+        "--reason", "reasons", metavar="REASON", multiple=True, help="Only those of this reason; again for more."
+    )
+    return since_option(reason(field(chosen)))
 
 
 @click.group("deadletters")
@@ -32,25 +41,15 @@ def command() -> None:
 
 @command.command("list")
 @stream_argument
-@since_option
-@reason_option
-@field_option
+@letters_options
 @json_option
 @broker_option
-def list_(
-    stream: Path,
-    since: int | None,
-    reasons: tuple[str, ...],
-    fields: tuple[str, ...],
-    as_json: bool,
-    connection: Connection,
-) -> None:
+def list_(stream: Path, wanted: "LetterFilter", as_json: bool, connection: Connection) -> None:
     """Count a stream's dead letters by reason, field, topic and partition, with the first and the last time.
 
     \b
     riparian deadletters list STREAM.yaml --since 24h
     """
-    wanted = _wanted(reasons, fields, since)
     spec, overview = _read(stream, connection, wanted, None)
     groups = overview.groups()
     if as_json:
@@ -93,9 +92,7 @@ def _show_groups(groups: list[Any]) -> None:
 @stream_argument
 @click.option("--limit", metavar="N", type=click.IntRange(1, 10_000), default=1, show_default=True, help="The last N.")
 @click.option("--at", metavar="PARTITION/OFFSET", help="The one at this place of the dead letters.")
-@since_option
-@reason_option
-@field_option
+@letters_options
 @click.option("--value", "whole", is_flag=True, help=f"The whole value, and not {SHOWN} characters of it.")
 @json_option
 @broker_option
@@ -103,9 +100,7 @@ def show(
     stream: Path,
     limit: int,
     at: str | None,
-    since: int | None,
-    reasons: tuple[str, ...],
-    fields: tuple[str, ...],
+    wanted: "LetterFilter",
     whole: bool,
     as_json: bool,
     connection: Connection,
@@ -124,7 +119,7 @@ def show(
         if place is None or (letter.partition, letter.offset) == place:
             found.append(letter)
 
-    spec, overview = _read(stream, connection, _wanted(reasons, fields, since), keep)
+    spec, overview = _read(stream, connection, wanted, keep)
     letters = sorted(found, key=lambda letter: (letter.timestamp, letter.partition, letter.offset))
     retried = overview.retried
     if as_json:
@@ -156,21 +151,11 @@ def _show(letter: "DeadLetterRecord", topic: str, retried: bool, whole: bool) ->
 
 @command.command()
 @stream_argument
-@since_option
-@reason_option
-@field_option
+@letters_options
 @click.option("--dry-run", is_flag=True, help="Write nothing; say what would be written.")
 @json_option
 @broker_option
-def retry(
-    stream: Path,
-    since: int | None,
-    reasons: tuple[str, ...],
-    fields: tuple[str, ...],
-    dry_run: bool,
-    as_json: bool,
-    connection: Connection,
-) -> None:
+def retry(stream: Path, wanted: "LetterFilter", dry_run: bool, as_json: bool, connection: Connection) -> None:
     """Write the records of dead letters to the end of their topics once more, each once.
 
     For after the stream file was changed, and its workers run with it. A record that the stream file still rejects
@@ -179,7 +164,6 @@ def retry(
     \b
     riparian deadletters retry STREAM.yaml --reason unknown-value --dry-run
     """
-    wanted = _wanted(reasons, fields, since)
     spec = load(stream, connection)
 
     from riparian.app import retries

@@ -43,6 +43,7 @@ from riparian.app.kafka.local_broker.supervisor import Supervised
 DEFAULT_PORT = 9092
 READY_SECONDS = 60.0
 STOP_SECONDS = 20.0
+LAST_LINES = 12  # of a log that a message shows
 STOPPED = 128 + signal.SIGTERM  # the exit code of a Java that was asked to stop
 
 # Java's options, by the names that Kafka's own scripts read. One compiler tier: against the default two, 6 million
@@ -129,14 +130,14 @@ def status(data_dir: Path) -> Running | None:
     return running if alive(running) else None
 
 
-def log_tail(data_dir: Path, n_lines: int = 12) -> str:
+def log_tail(data_dir: Path) -> str:
     """The last lines of what the broker wrote: of its log, and of what Java said when it could not even start."""
     lines: list[str] = []
     for name in ("java.out", "server.log"):
         with contextlib.suppress(OSError):
             lines += (data_dir / "logs" / name).read_text(encoding="utf-8", errors="replace").splitlines()
     lines = [line for line in lines if not line.startswith("\tat ")]  # where in Kafka it was thrown mends nothing
-    return "\n".join(lines[-n_lines:]) or "(its log is empty)"
+    return "\n".join(lines[-LAST_LINES:]) or "(its log is empty)"
 
 
 class Runtime(NamedTuple):

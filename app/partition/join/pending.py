@@ -32,7 +32,7 @@ this depends on the order of the records alone, never on the clock or on how the
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -390,16 +390,9 @@ class PendingStore:
         if self.keeps:
             self._write_anew(np.unique(rows).astype(np.int64))
 
-    def discard(self, names: Iterable[str]) -> None:
-        """These outputs go."""
-        gone = set(names)
-        self.out = {name: out for name, out in self.out.items() if name not in gone}
-        self._frame = None
-        self._segments["instances"].outdate()
-
-    def drop(self, name: str) -> None:
-        """A model goes, and what it predicted and kept."""
-        self.out = {other: out for other, out in self.out.items() if other.partition("/")[0] != name}
+    def drop(self, gone: Callable[[str], bool]) -> None:
+        """Outputs go, such as what a model predicted and kept."""
+        self.out = {name: out for name, out in self.out.items() if not gone(name)}
         self._frame = None
         self._segments["instances"].outdate()
 

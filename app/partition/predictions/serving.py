@@ -333,12 +333,12 @@ class Servings(dict[str, Serving]):
     def drop(self, name: str) -> None:
         """A model goes, and what it predicted."""
         del self[name]
-        self._pending.drop(name)
+        self._pending.drop(lambda other: other.partition("/")[0] == name)
 
     def exchange(self, name: str, memos: Sequence[str], fresh: Sequence[str], width: int) -> None:
         """A model keeps these beside instances from here on. fresh : those of them that are new."""
         stay = kept_names(name, memos)
-        self._pending.discard([one for one in self[name].kept_names if one not in stay])
+        self._pending.drop({*self[name].kept_names}.difference(stay).__contains__)
         self._pending.add(kept_names(name, fresh), width)
         self[name].memos = list(memos)
 
