@@ -34,7 +34,7 @@ ROW = np.dtype(
         ("sure", "f8"), ("alert", "?"), ("label", "f8"), ("label_time", "i8"),
     ]
 )  # fmt: skip
-Rows = NDArray[Any]
+Rows = Any  # an array of ROW; typed as an array, each of its operators makes mypy try all that NumPy overloads
 
 
 class KeptPrediction(ModelPrediction, kw_only=True):
@@ -129,7 +129,7 @@ class Outcomes:
             self.code(self.about)
         self.n = self.n_labels = self.n_unread = 0
         self.kept: OrderedDict[int, KeptAlert] = OrderedDict()
-        self._rows = np.zeros(most, ROW)
+        self._rows: Rows = np.zeros(most, ROW)
         self._ids: list[str] = [""] * most
         self._lock = threading.RLock()
         self._of: dict[tuple[int, str], int] = {}  # `_key` of partition and id -> number of the newest prediction
