@@ -243,7 +243,9 @@ def _decoder(answer: Any) -> Any:
 
 
 def install() -> None:
-    """Have all connections of this process be so."""
+    """Have all connections of this process be so, once."""
+    if conn.AIOKafkaProtocol is Receiver:
+        return
     conn.AIOKafkaProtocol = Receiver
     for one in (*vars(produce).values(), *vars(fetch).values()):
         if isinstance(one, type) and issubclass(one, produce.RequestStruct):
