@@ -53,11 +53,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Where all is run, the broker gets ready before the first test asks for it, if one will."""
-    gc.enable()
+    """Where all is run, the broker gets ready before the first test asks for it, if one will; and what commands import
+    is there for the process of each file."""
     config = session.config
     if config.getoption("processes") and not config.option.collectonly and need_broker(session.items):
         config.stash[ASKING] = subprocess.Popen([sys.executable, "-m", "tests.shared"], cwd=ROOT)
+        forkserver.imports()
+    gc.enable()
 
 
 def end_asking(config: pytest.Config) -> None:

@@ -13,6 +13,7 @@ and ends when that process does. It has one thread. A `Process` may outlive whoe
 
 import atexit
 import contextlib
+import functools
 import gc
 import importlib
 import itertools
@@ -197,24 +198,44 @@ def start(folder: Path) -> "subprocess.Popen[bytes]":
 # -- the server -------------------------------------------------------------------------------------------------------
 
 
-def _prepare() -> None:
-    """Import what workers and commands import, and load the kernels that most of them run."""
+def imports() -> None:
+    """Import what workers and commands import, from their first line to their last."""
     from riparian.app.cli import COMMANDS
-    from riparian.app.cli.run import starting
 
-    starting.quickly()
     for module in {name.partition(":")[0] for name in COMMANDS.values()}:
         importlib.import_module(f"riparian.app.cli.{module}")
     for name in (
-        "kafka.admin", "kafka.topics.lag", "kafka.access.rights", "page.server", "replay", "state.audit.audit",
+        "cli.run.environment", "cli.run.kernels", "cli.terminal.by_value", "cli.terminal.console",
+        "cli.terminal.progress", "dataset.dated", "dataset.files.arrow", "dataset.files.synthetic",
+        "kafka.access.rights", "kafka.admin", "kafka.client.sources", "kafka.client.wire", "kafka.topics.delays",
+        "kafka.topics.lag", "kafka.topics.topic_warnings", "page.server", "replay", "state.audit.audit",
         "state.audit.backtest", "state.audit.moment", "state.transfer", "worker.application", "worker.host",
         "worker.exposition.metrics", "worker.exposition.web",
     ):  # fmt: skip
         importlib.import_module(f"riparian.app.{name}")
+    for name in (  # what Faust and the terminal import when they are asked for something
+        "faust.app.router", "faust.fixups.django", "faust.tables.objects", "faust.tables.sets", "faust.topics",
+        "faust.transport.utils", "rich._emoji_codes", "rich.markup", "rich.progress", "rich.table",
+    ):  # fmt: skip
+        importlib.import_module(name)
+
+
+def _prepare() -> None:
+    """Import it, change Kafka's clients as all of them do, and load the kernels that most of them run."""
+    from riparian.app.cli.run import starting
+
+    starting.quickly()
+    imports()
+    # Of every package that is installed, which each app of Faust asks for what it adds.
+    installed: Any = importlib.import_module("mode.utils.imports")
+    installed.entry_points = functools.cache(installed.entry_points)
+    installed.entry_points()
+    from riparian.app.kafka.connection import DEFAULT, Connection
     from riparian.app.kafka.wire_format import record_batches, written_batches
     from riparian.app.partition.learner import PartitionLearner
     from riparian.app.stream_file.spec import build
 
+    Connection(DEFAULT).faust()
     PartitionLearner(build(COMMON, "common")).warm_up()
     record_batches.warm_up()
     written_batches.warm_up()
