@@ -41,7 +41,7 @@ from riparian.app.kafka.local_broker.ports import answers, free_port, port_is_fr
 from riparian.app.kafka.local_broker.supervisor import Supervised
 
 DEFAULT_PORT = 9092
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0  # on a busy machine; one that ends meanwhile is seen at once
 STOP_SECONDS = 20.0
 LAST_LINES = 12  # of a log that a message shows
 STOPPED = 128 + signal.SIGTERM  # the exit code of a Java that was asked to stop
