@@ -13,7 +13,7 @@ the partition. A task that is refused is dropped, and what it had in memory with
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from riparian.app.kafka.admin import largest_batches
 from riparian.app.kafka.bundles import Bundles
 from riparian.app.kafka.sending import Outputs, close, fenced_producer
 from riparian.app.partition.records.inputs import Lost
+from riparian.app.partition.shared.replica import Replica
 from riparian.app.state.loading import Loaded
 from riparian.app.worker.agent import Tasks
 from riparian.app.worker.context import WorkerContext
@@ -201,13 +202,12 @@ class Assignment:
             self._check(generation)
             await self.states.catch_up(partitions)
             loaded, replicas = await self.worker.in_thread(self.states.restore, partitions)
-            given = self.replicas, self.runners.learned_more
-            behind = {one: ReplicaOfWorker(self.worker, one, *given) for one in dict.fromkeys(replicas.values())}
+            behind = self._readers(replicas.values())
             tails = await read_tails(self.spec, self.connection, loaded)
             lost = await check_inputs(self.spec, self.connection, loaded, tails)
             self._check(generation)
             each = zip(loaded, tails, lost, producers, strict=True)
-            begun = [(*one, behind[replicas[one[0].learner.partition]]) for one in each]
+            begun = [(*one, behind.get(replicas[one[0].learner.partition])) for one in each]
             # Each takes figures of its models: heartbeats go on meanwhile.
             runners = await self.worker.in_thread(lambda: list(starmap(self._runner, begun)))
             self._check(generation)
@@ -241,6 +241,12 @@ class Assignment:
         producer = await fenced_producer(self.connection, self.spec.name, tps, self.worker.limits.values())
         await self._bundles.join(producer)
         return producer
+
+    def _readers(self, replicas: Iterable[Replica]) -> dict[Replica, ReplicaOfWorker]:
+        """Of the log of all partitions, one for each replica; none where there is no such log."""
+        given = self.replicas, self.runners.learned_more
+        found = dict.fromkeys(replicas)
+        return {one: ReplicaOfWorker(self.worker, one, *given) for _ in self.spec.of_all for one in found}
 
     def _runner(
         self,

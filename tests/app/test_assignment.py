@@ -10,6 +10,7 @@ from faust.assignor.client_assignment import ClientAssignment
 
 from riparian.app.errors import TopicError
 from riparian.app.partition.learner import PartitionLearner
+from riparian.app.partition.shared.replica import Replica
 from riparian.app.worker import assignment as module
 from riparian.app.worker import context
 from riparian.app.worker.assignment import SupersededError
@@ -47,6 +48,12 @@ def test_a_worker_stops_after_runners_that_a_rebalance_is_stopping(tmp_path):
         await asyncio.gather(rebalance, signal)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("learning", "n"), [("shared", 1), ("partition", 0)])
+def test_a_turn_waits_for_the_log_of_all_partitions_only_where_there_is_one(tmp_path, learning, n):
+    _, spec = stream_file(tmp_path, "reads", partitions=2, learning=learning)
+    assert len(engine_of(spec, tmp_path)._readers([Replica(spec)] * 2)) == n
 
 
 def test_partitions_of_workers_on_one_machine_are_all_known(tmp_path):
