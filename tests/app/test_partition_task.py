@@ -67,7 +67,7 @@ def runner_of(
         spec=spec, registry=None, inputs=inputs, states={}, tasks={}, held=set(), fetches=fetches
     )
     host.held, host.decoding, host.encoding = set(), JointDecoding(), JointEncoding()
-    inputs.ends_beside = lambda _, role, seen: {one: end for one, end in seen.items() if one != role}
+    inputs.ends_beside = lambda tps, seen: {one: seen[one] for one in tps if one in seen}
     learner = learner or PartitionLearner(spec)
     outputs = types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
 

@@ -90,11 +90,10 @@ class World:
                 self.merge.buffers[role].add(raw)
                 self.releases.fetched(role, self.n_answers)  # type: ignore[arg-type]
 
-    def ends_beside(self, _: int, role: str, seen: int) -> Mapping[str, int] | None:
+    def ends_beside(self, tps: Mapping[str, TP], seen: int) -> Mapping[str, int] | None:
         """Of this answer, or a later one."""
-        others = [one for one in INPUTS if one != role]
-        known = all(one in self.told and self.told[one][0] >= seen for one in others)
-        return {one: self.told[one][1] for one in others} if known else None
+        known = all(one in self.told and self.told[one][0] >= seen for one in tps)
+        return {one: self.told[one][1] for one in tps} if known else None
 
     async def broker(self) -> None:
         """Brokers look at their logs at moments of their own, and the answer comes at another."""

@@ -15,7 +15,6 @@ from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.backpressure import Backpressure
 from riparian.app.worker.faust_client.end_offsets import Seen
 from riparian.app.worker.faust_client.transport import ConsumerThread
-from riparian.topics.names import AS_IT_COMES
 
 if TYPE_CHECKING:
     from riparian.app.kafka.connection import Consumer
@@ -123,11 +122,11 @@ class InputLogs:
         """Where a topic ended at the last fetch, as far as it is known."""
         return self.thread.end_offset(tp)
 
-    def ends_beside(self, partition: int, role: str, seen: Seen) -> Mapping[str, int] | None:
-        """Role of each other log -> where it ended once an answer had told this; None where that is not known."""
-        timed = [(one, topic) for one, topic, rule in self.spec.inputs if rule != AS_IT_COMES and one != role]
-        ends = self.thread.answers.ends(seen, [TP(topic, partition) for _, topic in timed])
-        return None if ends is None else {one: ends[TP(topic, partition)] for one, topic in timed}
+    def ends_beside(self, tps: Mapping[str, TP], seen: Seen) -> Mapping[str, int] | None:
+        """Role of each of these logs -> where it ended once an answer to another one had told this; None where that is
+        not known of each."""
+        ends = self.thread.answers.ends(seen, tps.values())
+        return None if ends is None else dict(zip(tps, ends.values(), strict=True))
 
     async def ends(self, partition: int) -> Found | None:
         """Where the logs of a partition end now; None where the broker does not say.

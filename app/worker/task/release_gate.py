@@ -62,6 +62,7 @@ class Releases:
         # From behind: of the latest records with one time, those of the log that comes last.
         timed = [(role, buffer) for role, buffer in merge.buffers.items() if buffer.rule != AS_IT_COMES]
         self._timed = dict(reversed(timed))
+        self._others = {role: {other: tps[other] for other, _ in timed if other != role} for role, _ in timed}
         self._turns, self._clock = turns, clock
         self._ends: Found | None = None  # when we last learned that
         self._question: asyncio.Task[None] | None = None
@@ -208,7 +209,7 @@ class Releases:
         more, stamped earlier than what waits of the others.
         """
         seen = self._seen.get(role)
-        until = None if seen is None else self._inputs.ends_beside(self._tps[FEATURES].partition, role, seen)
+        until = None if seen is None else self._inputs.ends_beside(self._others[role], seen)
         return None if until is None else Found({role: self._buffers[role].fetch_offset}, until)
 
     async def _ask(self) -> None:
