@@ -6,7 +6,7 @@ usual each partition encodes for itself.
 """
 
 from collections.abc import Hashable, Sequence
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Protocol
 
 import numpy as np
@@ -73,6 +73,6 @@ def _encode(group: list[Unencoded]) -> None:
         values = list(group[0].learner.encode(whole))
     except Exception:  # the one whose predictions these are comes to it again
         return
-    edges = pairwise(np.cumsum([0, *(len(one.ids) for one in outcomes)]).tolist())
+    edges = pairwise(accumulate((len(one.ids) for one in outcomes), initial=0))
     for one, (i, j) in zip(group, edges, strict=True):
         one.found = values[i:j]

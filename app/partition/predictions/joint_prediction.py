@@ -5,7 +5,7 @@ whichever batch it stands, as long as the models learn nothing in between.
 """
 
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 import numpy as np
@@ -63,7 +63,7 @@ def _predict(group: list[Unpredicted]) -> None:
         found = {name: served.servings[name].ask(role, x) for name, role in served.roles.items()}
     except Exception:  # the one whose instances these are comes to it again
         return
-    edges = pairwise(np.cumsum([0, *(one.n for one in group)]).tolist())
+    edges = pairwise(accumulate((one.n for one in group), initial=0))
     for one, (i, j) in zip(group, edges, strict=True):
         for name, columns in found.items():
             one.served.servings[name].keep(one.rows, [column[i:j] for column in columns])

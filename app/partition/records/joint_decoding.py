@@ -5,9 +5,7 @@ whichever batch it stands, as long as all is usual: nothing is rejected, and no 
 usual each partition decodes for itself, as it does where it reads in a way of its own.
 """
 
-from itertools import pairwise
-
-import numpy as np
+from itertools import accumulate, pairwise
 
 from riparian.app.partition.joint_work import JointItem, JointWork
 from riparian.app.partition.records.decoder import Likeness, PartitionDecoder
@@ -71,8 +69,8 @@ def _decode(group: list[Undecoded]) -> None:
     if features.position is not None or labels.position is not None or features.y is not None:
         return
     ids, label_ids = list(features.ids), list(labels.ids)
-    edges = pairwise(np.cumsum([0, *(len(one.features) for one in group)]).tolist())
-    label_edges = pairwise(np.cumsum([0, *(len(one.labels) for one in group)]).tolist())
+    edges = pairwise(accumulate((len(one.features) for one in group), initial=0))
+    label_edges = pairwise(accumulate((len(one.labels) for one in group), initial=0))
     for one, (i, j), (k, m) in zip(group, edges, label_edges, strict=True):
         times = None if features.times is None else features.times[i:j]
         label_times = None if labels.times is None else labels.times[k:m]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from riparian.app.worker.assignment import Assignment
     from riparian.app.worker.task.partition_task import PartitionTask
 
-RECENT_STEPS, RECENT_VALUES = 500, 200  # 800 kB a partition at most, of latencies and of delays
+RECENT_COUNTS, RECENT_VALUES = 50, 2000  # 800 kB a partition at most, of latencies and of delays
 MOST_STEPS, MANY_RECORDS = 50, 512  # steps that are counted together, and records of one that is counted at once
 
 
@@ -55,9 +55,9 @@ class Series:
         self.checkpoint_bytes = 0
         self.first_step = self.last_step = 0.0  # of those that no checkpoint has, and of all, monotonic
         self.checkpoint_seconds: float | None = None  # of the last one
-        # Values since the partition was told of last: the newest RECENT_STEPS steps, at most RECENT_VALUES of each.
-        self.latencies: deque[Any] = deque(maxlen=RECENT_STEPS)
-        self.delays: deque[Any] = deque(maxlen=RECENT_STEPS)
+        # Values since the partition was told of last: of the newest RECENT_COUNTS, at most RECENT_VALUES of each.
+        self.latencies: deque[Any] = deque(maxlen=RECENT_COUNTS)
+        self.delays: deque[Any] = deque(maxlen=RECENT_COUNTS)
         self.last_snapshot = time.monotonic()
         # Of each, to count: when it ended, ms, times of features, delays, records and seconds.
         self.steps: list[tuple[float, Any, Any, int, float]] = []
@@ -66,15 +66,16 @@ class Series:
         """Count the last steps. Many of them cost little more than one."""
         if not self.steps:
             return
-        (ends, times, delays, sizes, seconds), self.steps = zip(*self.steps, strict=True), []
-        latencies = [(end - of_step) / 1000.0 for end, of_step in zip(ends, times, strict=True)]
+        (ends, times, waited, sizes, seconds), self.steps = zip(*self.steps, strict=True), []
+        latencies = (np.repeat(ends, [len(of_step) for of_step in times]) - np.concatenate(times)) / 1000.0
+        delays = np.concatenate(waited)
         # Negative ones: the sender's clock is ahead.
-        self.histograms[metric_names.LATENCY].observe_many(np.concatenate(latencies).clip(min=0.0))
-        self.histograms[metric_names.WAITED].observe_many(np.concatenate(delays).clip(min=0.0))
+        self.histograms[metric_names.LATENCY].observe_many(latencies.clip(min=0.0))
+        self.histograms[metric_names.WAITED].observe_many(delays.clip(min=0.0))
         self.histograms[metric_names.BATCH].observe_many(sizes)
         self.histograms[metric_names.STEP].observe_many(seconds)
-        self.latencies += [values[-RECENT_VALUES:].copy() for values in latencies]
-        self.delays += [values[-RECENT_VALUES:].copy() for values in delays]
+        self.latencies.append(latencies[-RECENT_VALUES:].copy())
+        self.delays.append(delays[-RECENT_VALUES:].copy())
 
 
 class Metrics:
