@@ -320,3 +320,7 @@ def test_errors_about_the_file(tmp_path, write):
             DataFile(tmp_path / name).types()
     with pytest.raises(DataError, match=r"column 'c' of .* would be the target and is a feature"):
         DataFile(write(SMALL)).target(None, ["a", "c"])
+    cancelled = DataFile(write("a,churned,churned_at\n1,1,2026-03-04T02:12:07Z\n2,0,\n"))
+    with pytest.raises(DataError, match=r"column 'churned_at' of .* holds times: name the column to predict by"):
+        cancelled.target(None, ["a"])
+    assert cancelled.target("churned_at", ["a"]) == ("churned_at", 2)

@@ -31,6 +31,7 @@ from riparian.topics.records import ANOMALY, CLASSIFICATION, NOMINAL, NUMERIC, V
 
 INDEX = "Unnamed: 0"  # pandas' name for the column without a name that it writes first
 BLOCK = 8192  # rows
+FIRST = 200  # rows that say whether a column holds times
 # Values of a nominal feature, unless more are allowed: as many as a stream file allows by default.
 MOST_NOMINAL = 1_000
 MOST_CLASSES = 1_000
@@ -423,7 +424,7 @@ class DataFile:
         if not len(goal):
             raise DataError(f"column {target!r} of {self.path} is empty: choose another target by --label")
         if goal.is_time:
-            raise DataError(f"column {target!r} of {self.path} holds times: name the column to predict by --label")
+            raise self._holds_times(target)
         task = task_of(goal, target, task, str(self.path), "--label")
         naming = {
             name: column.first
@@ -489,13 +490,24 @@ class DataFile:
         )
 
     def target(self, name: str | None, features: Collection[str] = ()) -> tuple[str, int]:
-        """The target's name and index: the last column unless `name` says otherwise; it must not be a feature."""
-        name = self.names[-1] if name is None else name
+        """The target's name and index: the last column unless `name` says otherwise; it must not be a feature, nor
+        hold times where nobody has named it."""
+        named, name = name is not None, self.names[-1] if name is None else name
         if name in features:
             raise DataError(
                 f"column {name!r} of {self.path} would be the target and is a feature: name the target by --label"
             )
-        return name, self.position(name, "the target")
+        at = self.position(name, "the target")
+        if features and not named:
+            column = Column(False, self.typed)
+            for block in self.blocks([at], FIRST):
+                column.add(block.columns[0])
+            if column.is_time:
+                raise self._holds_times(name)
+        return name, at
+
+    def _holds_times(self, target: str) -> DataError:
+        return DataError(f"column {target!r} of {self.path} holds times: name the column to predict by --label")
 
 
 def task_of(goal: Column, name: str, task: str | None, where: str, option: str) -> str:
