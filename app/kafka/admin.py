@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -69,13 +70,21 @@ class TopicsReport(NamedTuple):
 # the broker ----------------------------------------------------------------------------------------------------------
 
 
+_OPEN: ContextVar[tuple[Connection, Any] | None] = ContextVar("_OPEN", default=None)  # that of the block around
+
+
 @contextlib.asynccontextmanager
 async def admin_client(connection: Connection, seconds: float = REQUEST_SECONDS) -> AsyncIterator[Any]:
-    """An admin client; an error of Kafka that is not handled inside becomes a BrokerError."""
+    """An admin client; within the block of one of this connection, that one. An error of Kafka that is not handled
+    inside becomes a BrokerError."""
+    around = _OPEN.get()
+    held = around[1] if around is not None and around[0] is connection else None
     with quiet():
-        client = connection.admin(request_timeout_ms=max(1, int(1000 * seconds)), client_id="riparian-admin")
+        client = held or connection.admin(request_timeout_ms=max(1, int(1000 * seconds)), client_id="riparian-admin")
+        token = _OPEN.set((connection, client))
         try:
-            await start(client, connection)  # which finds out by itself why it is not let in
+            if held is None:
+                await start(client, connection)  # which finds out by itself why it is not let in
             try:
                 yield client
             except (NodeNotReadyError, KafkaTimeoutError, KafkaConnectionError, OSError) as error:
@@ -89,7 +98,9 @@ async def admin_client(connection: Connection, seconds: float = REQUEST_SECONDS)
                 f"or name another by --broker HOST:PORT."
             ) from error
         finally:
-            await client.close()
+            _OPEN.reset(token)
+            if held is None:
+                await client.close()
 
 
 def _reason(error: BaseException) -> str:
