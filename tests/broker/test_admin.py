@@ -261,6 +261,24 @@ def test_a_stream_has_the_partitions_of_its_predictions_and_grows_with_its_input
     assert asyncio.run(growing.sized(load(file), connection)).partitions == 4
 
 
+def test_a_broker_that_is_there_may_be_slow_to_answer(broker: str) -> None:
+    async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(1.5)
+        far_reader, far_writer = await asyncio.open_connection(*Connection(broker).addresses[0])
+        far_writer.write(await reader.read(65536))
+        writer.write(await far_reader.read(65536))
+        far_writer.write(await reader.read(65536))
+        writer.write(await far_reader.read(65536))
+
+    async def run() -> None:
+        server = await asyncio.start_server(late, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        await admin.wait_for_broker(Connection(f"127.0.0.1:{port}"), 0.5)
+        server.close()
+
+    asyncio.run(run())
+
+
 def test_a_refused_topic_is_one_sentence(broker: str, topic_name: str) -> None:
     with pytest.raises(TopicError, match=r'refuses to create the topic ".*" with 1 partition and replication 3 \(.*1'):
         ensure(broker, stream(topic_name, replication=3))
