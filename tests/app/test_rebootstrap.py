@@ -1,11 +1,14 @@
 """Clients that ask for metadata again."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
+from aiokafka.errors import KafkaError
 
 from riparian.app.kafka.client import rebootstrap
+from riparian.app.kafka.connection import Connection
 
 
 @pytest.mark.parametrize(
@@ -53,3 +56,31 @@ def test_a_client_asks_again_until_it_knows_its_topics(
         return client.n
 
     assert asyncio.run(run()) == asked
+
+
+def test_a_client_of_no_topics_does_not_ask_for_all_there_are() -> None:
+    """But for one that is told to; a broker of many streams sends 60 bytes of each topic."""
+    asked = list[Any]()
+
+    class Broker:
+        async def send(self, request: Any) -> Any:
+            asked.append(request._topics)
+            raise TimeoutError
+
+        async def __call__(self, *_: object, **__: object) -> "Broker":
+            return self
+
+    async def run() -> None:
+        client = Connection("127.0.0.1:1").admin()._client
+        client._get_conn = Broker()
+        client.cluster._brokers = {1: rebootstrap._as_brokers(client)["bootstrap-127.0.0.1:1"]._replace(nodeId=1)}
+        await client._metadata_update(client.cluster, set())
+        assert set(map(repr, asked)) == {"[]"}
+        asked.clear()
+        client._topics = {"t"}
+        await client._metadata_update(client.cluster, client._topics)
+        with contextlib.suppress(KafkaError):
+            await client.fetch_all_metadata()
+        assert set(map(repr, asked)) == {"['t']", "None"}
+
+    asyncio.run(run())

@@ -7,6 +7,8 @@ brokers that all came back under other addresses, as those of a cluster that was
 
 One that was not answered, or not about all of its topics, asks again soon; aiokafka's would after five minutes. Until
 then the leader of a group, which gives out partitions by what it knows of the topics, would give out none.
+
+One of no topics asks for the brokers: aiokafka's would ask for all topics that there are.
 """
 
 import asyncio
@@ -15,6 +17,13 @@ from collections.abc import Sequence
 from typing import Any
 
 AGAIN_SECONDS = 1.0
+
+
+class _None(list[str]):
+    """No topics; aiokafka takes an empty list for all."""
+
+    def __bool__(self) -> bool:
+        return True
 
 
 def install(client: Any) -> None:
@@ -27,6 +36,7 @@ def install(client: Any) -> None:
     async def update(self: Any, metadata: Any, topics: Sequence[str]) -> bool:
         """Ask for metadata by aiokafka's own way; then by the bootstrap servers if no broker that is known could
         say."""
+        topics = _None() if metadata is self.cluster and not topics else topics
         servers = _as_brokers(self)
         self.cluster._bootstrap_brokers = servers  # what ClusterMetadata takes for brokers as long as it knows none
         answered = await ask_known(self, metadata, topics) or await _ask_servers(self, metadata, topics, servers)
