@@ -70,21 +70,36 @@ class TopicsReport(NamedTuple):
 # the broker ----------------------------------------------------------------------------------------------------------
 
 
-_OPEN: ContextVar[tuple[Connection, Any] | None] = ContextVar("_OPEN", default=None)  # that of the block around
+_KEPT: ContextVar[tuple[Connection, list[Any]] | None] = ContextVar("_KEPT", default=None)  # see `one_client`
+
+
+@contextlib.asynccontextmanager
+async def one_client(connection: Connection) -> AsyncIterator[None]:
+    """Within the block all admin clients of a connection are one, made when it is asked for. What is raised there
+    passes."""
+    kept = list[Any]()
+    token = _KEPT.set((connection, kept))
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+        for client in kept:
+            await client.close()
 
 
 @contextlib.asynccontextmanager
 async def admin_client(connection: Connection, seconds: float = REQUEST_SECONDS) -> AsyncIterator[Any]:
-    """An admin client; within the block of one of this connection, that one. An error of Kafka that is not handled
-    inside becomes a BrokerError."""
-    around = _OPEN.get()
-    held = around[1] if around is not None and around[0] is connection else None
+    """An admin client; an error of Kafka that is not handled inside becomes a BrokerError."""
+    around = _KEPT.get()
+    kept = around[1] if around is not None and around[0] is connection else list[Any]()
     with quiet():
-        client = held or connection.admin(request_timeout_ms=max(1, int(1000 * seconds)), client_id="riparian-admin")
-        token = _OPEN.set((connection, client))
+        settings = {"request_timeout_ms": max(1, int(1000 * seconds)), "client_id": "riparian-admin"}
+        client = kept[0] if kept else connection.admin(**settings)
         try:
-            if held is None:
+            if not kept:
                 await start(client, connection)  # which finds out by itself why it is not let in
+                if around is not None:
+                    kept.append(client)
             try:
                 yield client
             except (NodeNotReadyError, KafkaTimeoutError, KafkaConnectionError, OSError) as error:
@@ -98,8 +113,7 @@ async def admin_client(connection: Connection, seconds: float = REQUEST_SECONDS)
                 f"or name another by --broker HOST:PORT."
             ) from error
         finally:
-            _OPEN.reset(token)
-            if held is None:
+            if around is None or client not in around[1]:
                 await client.close()
 
 

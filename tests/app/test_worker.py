@@ -1,9 +1,11 @@
 """The worker: what its log leaves out and whom it names, where it listens, and how several streams are told apart."""
 
+import asyncio
 import json
 import logging
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -11,10 +13,15 @@ import yaml
 from click.testing import CliRunner
 
 from riparian.app.cli import broker_option
-from riparian.app.cli.run.worker import command
+from riparian.app.cli.run.worker import command, prepare
 from riparian.app.cli.terminal.messages import JsonFormatter
 from riparian.app.errors import RiparianError
+from riparian.app.kafka import admin
+from riparian.app.kafka.access import rights
+from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker import ports
+from riparian.app.state import growing
+from riparian.app.stream_file.spec import load
 from riparian.app.worker import host as worker
 from riparian.app.worker.naming import STREAM, Named
 
@@ -127,3 +134,41 @@ def test_a_command_of_one_connection_takes_what_all_files_say(tmp_path):
         f"{none}: kafka names another connection than that of {one}, and this command has"
     )
     assert said(one, none, "--broker", "127.0.0.1:2") == "127.0.0.1:2"
+
+
+def test_what_is_no_error_of_kafka_stays_itself_before_a_worker_starts(tmp_path, monkeypatch):
+    """One client does all that is asked then; a full disk is none of its errors, and waiting mends nothing."""
+    made, closed = [], []
+
+    class Client:
+        _client = SimpleNamespace(cluster=SimpleNamespace(brokers=lambda: {1}))
+
+        async def start(self):
+            made.append(self)
+
+        async def close(self):
+            closed.append(self)
+
+    async def there(*_):
+        pass
+
+    async def asks(_, connection, *__):
+        for _ in range(2):
+            async with admin.admin_client(connection):
+                assert closed == []
+
+    async def full(*_):
+        raise OSError(28, "No space left on device", "state")
+
+    for owner, name, stand_in in (
+        (admin, "wait_for_broker", there),
+        (rights, "check", asks),
+        (growing, "sized", full),
+        (Connection, "admin", lambda *_, **__: Client()),
+    ):
+        monkeypatch.setattr(owner, name, stand_in)
+    spec = load(_file(tmp_path, "s"))
+    with pytest.raises(OSError, match="No space left on device: 'state'"):
+        asyncio.run(prepare(spec, Connection("127.0.0.1:1"), 0.0, print))
+    assert len(made) == 1
+    assert made == closed

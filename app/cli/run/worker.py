@@ -222,7 +222,7 @@ async def prepare(
     """Make the topics and partitions that a stream lacks, and see that the others fit. The stream with as many as it
     has, with how many it could not go on, and what to warn of. Waits `wait` seconds for the broker."""
     from riparian.app.kafka.access import rights
-    from riparian.app.kafka.admin import admin_client, ensure_coordinator, ensure_topics, wait_for_broker
+    from riparian.app.kafka.admin import ensure_coordinator, ensure_topics, one_client, wait_for_broker
     from riparian.app.kafka.topics import topic_warnings
     from riparian.app.state.changelog import ensure_changelog
     from riparian.app.state.growing import grow, sized
@@ -233,7 +233,7 @@ async def prepare(
         attempt += 1
         await wait_for_broker(connection, max(min(wait, AGAIN_SECONDS), until - time.monotonic()), waiting)
         try:
-            async with admin_client(connection):  # one client for all that is asked
+            async with one_client(connection):
                 await rights.check(spec, connection, "worker")
                 spec = await sized(spec, connection)
                 await check_kind(spec, connection)
