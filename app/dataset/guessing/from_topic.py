@@ -72,7 +72,7 @@ class Message(NamedTuple):
 
 
 class TopicSample(NamedTuple):
-    """ReadTopic of one topic.
+    """What was read of one topic.
 
     partitions, replication : of the topic
     skipped : records that hold no JSON object
