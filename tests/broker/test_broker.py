@@ -283,6 +283,21 @@ def test_a_broker_that_does_not_answer_in_time_is_ended(
         assert not (tmp_path / "broker.json").exists()
 
 
+def test_a_start_that_is_interrupted_before_it_is_recorded_leaves_no_broker(
+    silent: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+
+    def interrupt(running: local.Running) -> None:
+        begun.append(running)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(local, "_write_record", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        local.start(tmp_path, port=ports.free_port())
+    assert [local.alive(one) for one in begun] == [False]
+
+
 def test_a_reused_process_id_is_not_killed(tmp_path: Path) -> None:
     bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:

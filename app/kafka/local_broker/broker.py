@@ -317,16 +317,18 @@ def start(
         port = DEFAULT_PORT if port is None else port
         _check_port(port)
         command = _prepare(data_dir, port, report, seconds)
-        with (data_dir / "logs" / "java.out").open("ab") as output:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-            )
-        process.returncode = 0  # a daemon: let Popen neither wait for it nor warn that nobody did
-        running = _recorded(data_dir, process.pid, port)
+        process: subprocess.Popen[bytes] | None = None
         try:
+            with (data_dir / "logs" / "java.out").open("ab") as output:
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+                )
+            process.returncode = 0  # a daemon: let Popen neither wait for it nor warn that nobody did
+            running = _recorded(data_dir, process.pid, port)
             _wait_until_ready(running, seconds)
         except BaseException:  # Ctrl-C too: a start that fails leaves nothing
-            end(running)
+            if process is not None:
+                end(Running(data_dir, process.pid, process_start(process.pid) or "", port, ""))
             raise
     return running
 
