@@ -660,6 +660,18 @@ def test_a_checkpoint_that_is_asked_for_while_one_is_written_comes_next(spec):
     assert asyncio.run(write_one(one)) > 0.0
 
 
+def test_a_checkpoint_that_is_asked_for_where_none_can_be_made_stays_asked_for(spec):
+    """Nothing stands still for it while another command waits for an instance."""
+    one = checkpoints_of(spec, 1)
+    take, promotion = one._take, one._learner.promotion
+    promotion.asks_checkpoint, one._take = True, lambda: (0.0, None)
+    asyncio.run(write_one(one))
+    assert (promotion.asks_checkpoint, one.dirty, one.state.manifest) == (True, True, None)
+    one._take = take
+    asyncio.run(write_one(one))
+    assert (promotion.asks_checkpoint, one.dirty, one.state.manifest.sequence) == (False, False, 1)
+
+
 def test_chunks_that_no_checkpoint_needs_any_more_leave_memory(spec):
     one = checkpoints_of(spec, 1)
     for n in range(4):

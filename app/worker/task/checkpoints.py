@@ -95,13 +95,15 @@ class Checkpoints:
 
     async def begin(self, beside: Callable[[], Beside]) -> None:
         """Between two steps: copy what changed, and go on to write it, with what is beside it then. Where no checkpoint
-        can be made now, maybe for hours (`FollowedLearning.waits`), the next one is due as ever."""
+        can be made now, maybe for hours (`FollowedLearning.waits`), the next one is due as ever: one that was asked for
+        behind the next step."""
         self.dirty, now = False, time.monotonic()
         seconds, drifts = await self._brief.run(1, self._take, self._learner.learning, self._host)
         if drifts is None:
             self.dirty, self.due = True, now + self._host.spec.checkpoint.every
             return
         self._reporter.keep(drifts)
+        self._learner.promotion.asks_checkpoint = False
         self.due = math.inf  # unless one is asked for meanwhile
         self._task = asyncio.create_task(self._write(beside(), now, seconds))
 

@@ -514,9 +514,8 @@ class PartitionTask(Turns):
     async def report(self, step: Step) -> None:
         """Drift events, answers to commands, and what the step was."""
         await self.reporter.stepped(step.outcome)
-        promotion = self.learner.promotion
-        if promotion.asks_checkpoint:
-            promotion.asks_checkpoint, self.checkpoints.due = False, 0.0
+        if self.learner.promotion.asks_checkpoint:
+            self.checkpoints.due = 0.0
         self.observer.stepped(self, step.outcome, step.seconds)
         if self._asking is not None:
             self._asking.stepped()
