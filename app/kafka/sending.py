@@ -191,7 +191,9 @@ class Outputs:
         """Close the producer; what is not acknowledged within seconds is given up."""
         await close(self._producer)
         for future in (future for futures in self._outstanding.values() for future in futures):
-            if future.done() and not future.cancelled():
+            if not future.done():
+                future.set_exception(KafkaError("the producer was closed"))  # somebody may wait for it
+            if not future.cancelled():
                 future.exception()  # somebody else has raised what is to be said
 
     def build(
@@ -257,11 +259,25 @@ class Outputs:
     ) -> asyncio.Future[Any]:
         """Send a single record likewise; the future of its acknowledgement. time_ms : its stamp, now where it is left
         out."""
-        self.position[topic] += 1
-        record = {"value": value, "key": key, "timestamp_ms": time_ms}
-        record["partition"] = self._homes.get(topic, self.partition)
-        future: asyncio.Future[Any] = await self._patiently(topic, self._producer.send, topic, **record)
+        future = await self._one(topic, value=value, key=key, timestamp_ms=time_ms)
         await self._track(topic, future)
+        return future
+
+    async def append(self, topic: str, value: bytes, time_ms: int) -> asyncio.Future[Any]:
+        """Likewise, without a key, for whoever looks at the acknowledgement, and bounds how many there are."""
+        future = await self._one(topic, value=value, timestamp_ms=time_ms)
+        outstanding = self._outstanding.setdefault(topic, deque())
+        while outstanding and outstanding[0].done():
+            outstanding.popleft()
+        outstanding.append(future)
+        return future
+
+    async def _one(self, topic: str, **record: Any) -> asyncio.Future[Any]:
+        self.position[topic] += 1
+        partition = self._homes.get(topic, self.partition)
+        future: asyncio.Future[Any] = await self._patiently(
+            topic, self._producer.send, topic, partition=partition, **record
+        )
         return future
 
     async def hand_on(

@@ -24,7 +24,6 @@ from faust.types import TP
 from riparian.app.errors import RiparianError, TopicError
 from riparian.app.kafka.access import rights
 from riparian.app.kafka.admin import largest_batches
-from riparian.app.kafka.bundles import Bundles
 from riparian.app.kafka.sending import Outputs, close, fenced_producer
 from riparian.app.partition.records.inputs import Lost
 from riparian.app.partition.shared.replica import Replica
@@ -79,7 +78,6 @@ class Assignment:
         self._settled = False
         self.silence = JoinWatchdog(spec, connection)
         self.copier: Copier | None = None
-        self._bundles = Bundles()
         self.n_fenced = self.n_loaded = 0
         self._generation = 0  # of the assignment: what was begun under an older one is dropped
         self._tasks: set[asyncio.Task[None]] = set()
@@ -136,6 +134,8 @@ class Assignment:
         try:
             offsets = await self._insist(sorted(partitions - stay), generation)
             self._loaded = True
+            if self.runners.together is not None:
+                self.runners.together.paused = False
             if offsets and not self._settled:
                 self._settled = True
                 self.settled()
@@ -239,7 +239,7 @@ class Assignment:
     async def _fence(self, partition: int) -> "Producer":
         tps = [TopicPartition(topic, self._homes.get(topic, partition)) for topic in self.worker.limits]
         producer = await fenced_producer(self.connection, self.spec.name, tps, self.worker.limits.values())
-        await self._bundles.join(producer)
+        await self.worker.bundles.join(producer)
         return producer
 
     def _readers(self, replicas: Iterable[Replica]) -> dict[Replica, ReplicaOfWorker]:
@@ -329,6 +329,8 @@ class Assignment:
         self._generation += 1
         self._loaded, self._between = False, True
         await asyncio.gather(*(runner.secure() for runner in self.runners.values()))
+        if self.runners.together is not None:
+            await self.runners.together.pause()
 
     async def stop(self) -> None:
         self._generation += 1

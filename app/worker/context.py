@@ -8,7 +8,9 @@ from typing import Any
 
 from riparian.app.errors import RiparianError
 from riparian.app.kafka.access import rights
+from riparian.app.kafka.bundles import Bundles
 from riparian.app.kafka.connection import Connection
+from riparian.app.kafka.sending import Outputs
 from riparian.app.partition.predictions.joint_encoding import JointEncoding
 from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.registry.client import Registry
@@ -43,6 +45,10 @@ class WorkerContext:
     encoding : JointEncoding
         Of what they predict.
     topics : TopicWatch
+    bundles : Bundles
+        Of what its producers send.
+    appender : Outputs, optional
+        By which all partitions append to the log that they share, while they are all this worker's (`JointTurns`).
     limits : mapping of str to int
         Output topic or changelog -> bytes of the largest batch that it takes.
     failure : BaseException, optional
@@ -67,7 +73,8 @@ class WorkerContext:
         self.states = States(app, spec, connection)
         self.registry = Registry.of(spec)
         self.decoding, self.encoding = JointDecoding(), JointEncoding()
-        self.topics = TopicWatch(spec)
+        self.topics, self.bundles = TopicWatch(spec), Bundles()
+        self.appender: Outputs | None = None
         self.held = set[Any]()
         self.limits: Mapping[str, int] = {}
         self.failure: BaseException | None = None

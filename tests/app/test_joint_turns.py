@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced
 from aiokafka.structs import RecordMetadata, TopicPartition
 
 from riparian.app.errors import BrokerError
+from riparian.app.kafka.bundles import Bundles
 from riparian.app.kafka.sending import Outputs
 from riparian.app.worker.shared import joint_turns as module
 from riparian.app.worker.shared.joint_turns import (
@@ -43,19 +44,25 @@ class Log:
         self.making, self.n = False, self.n + 1
         return self.n
 
+    async def join(self, _: int) -> None: ...
+
     async def close(self, producer: Any) -> None:
         self.closed.append(producer)
 
 
 class Task:
-    busy, n_waiting, steps_together, running = False, 1000, True, True
+    busy, n_waiting, steps_together, appends_together, running, appends = False, 1000, True, True, True, False
 
     def __init__(self, owned: bool = True, whole: bool = True) -> None:
+        self.shared = self
         self.owned, self.whole, self.proved = owned, whole, 0
         self.failed: list[BaseException] = []
 
-    def leave_to(self, turn: Any) -> None: ...
-    def go_on(self, more: bool) -> None: ...
+    def leave_to(self, turn: Any) -> None:
+        self.busy = True
+
+    def go_on(self, more: bool) -> None:
+        self.busy = False
 
     async def prove(self) -> bool:
         if not self.owned:
@@ -72,6 +79,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     log = Log()
     monkeypatch.setattr(module, "fenced_producer", log.producer)
     monkeypatch.setattr(module, "close", log.close)
+    monkeypatch.setattr(Bundles, "join", log.join)
     monkeypatch.setattr("riparian.app.kafka.sending.close", log.close)
     return log
 
@@ -87,7 +95,9 @@ class Counted(JointTurns):
 def turns(folder: Path) -> Counted:
     worker = engine_of(stream_file(folder, "joint", learning="shared", partitions=2)[1], folder).worker
     worker.limits = dict.fromkeys((*worker.spec.of_all, worker.states.topic), 10**6)
-    return Counted(worker)
+    together = Counted(worker)
+    together.paused = False
+    return together
 
 
 def test_partitions_that_are_loaded_at_once_fence_the_log_in_turn(log: Log, tmp_path: Path) -> None:
@@ -113,7 +123,55 @@ def test_a_partition_that_was_taken_over_unnoticed_is_loaded_again_before_any_tu
         together, tasks = turns(tmp_path), [Task(), Task(owned=False)]
         await together._take(tasks)  # type: ignore[arg-type]
         assert together.n == 0
-        assert [type(error) for task in tasks for error in task.failed] == [ProducerFenced, ProducerFenced]
+        assert together._worker.appender is None
+        assert [list(map(type, task.failed)) for task in tasks] == [[], [ProducerFenced]]
+
+    asyncio.run(run())
+
+
+def test_before_others_get_partitions_each_appends_by_itself(log: Log, tmp_path: Path) -> None:
+    async def run() -> None:
+        together, tasks = turns(tmp_path), [Task(), Task()]
+        worker = together._worker
+
+        async def rounds(n: int = 20) -> None:
+            for _ in range(n):
+                together.begin(tasks)  # type: ignore[arg-type]
+                await asyncio.sleep(0)
+
+        for task in tasks:
+            task.n_waiting, task.steps_together = 1, False
+        await rounds()
+        assert log.n == 0  # nothing is to be appended
+        tasks[1].appends = True
+        await rounds()
+        assert worker.appender is not None
+        assert (log.n, together.n) == (1, 0)
+        await together.pause()
+        await rounds()
+        assert worker.appender is None
+        assert log.closed == [1]
+        together.paused = False
+        await rounds()
+        assert worker.appender is not None
+        assert [task.proved for task in tasks] == [2, 2]
+
+    asyncio.run(run())
+
+
+def test_a_producer_that_cannot_be_had_is_asked_for_later(log: Log, tmp_path: Path) -> None:
+    async def run() -> None:
+        together, tasks = turns(tmp_path), [Task(), Task()]
+        log.making = True  # another worker's
+        await together._take(tasks)  # type: ignore[arg-type]
+        assert not any(task.failed for task in tasks)
+        log.making = False
+        together.begin(tasks)  # type: ignore[arg-type]
+        assert together._task is None
+        together._again = 0.0
+        together.begin(tasks)  # type: ignore[arg-type]
+        await together._task
+        assert together.n == 1
 
     asyncio.run(run())
 
@@ -213,6 +271,7 @@ def test_what_a_live_stream_has_waiting_for_a_moment_is_no_backlog(n: int, tmp_p
     together = JointTurns(
         engine_of(stream_file(tmp_path, "joint", learning="shared", partitions=n)[1], tmp_path).worker
     )
+    together.paused = False
     waiting = max(LEAST, FEW_EACH * n)
     for more, taken in ((-1, False), (0, True)):
         tasks = [Task() for _ in range(n)]

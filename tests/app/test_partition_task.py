@@ -64,7 +64,7 @@ def runner_of(
     inputs = types.SimpleNamespace(spec=spec, copying=0.0, end_offset=lambda _: None)
     fetches = types.SimpleNamespace(ask=lambda: None)
     host = types.SimpleNamespace(
-        spec=spec, registry=None, inputs=inputs, states={}, tasks={}, held=set(), fetches=fetches
+        spec=spec, registry=None, inputs=inputs, states={}, tasks={}, held=set(), fetches=fetches, appender=None
     )
     host.held, host.decoding, host.encoding = set(), JointDecoding(), JointEncoding()
     inputs.ends_beside = lambda tps, seen: {one: seen[one] for one in tps if one in seen}
@@ -631,7 +631,7 @@ def checkpoints_of(spec, n_partitions: int, partition: int = 0) -> Checkpoints:
     reporter = types.SimpleNamespace(keep=ignore, is_durable=ignore)
     outputs = types.SimpleNamespace(flush=flush, write=write)
     state, encoder = StateLog(partition), checkpoint.Encoder("s", partition)
-    one = Checkpoints(host, PartitionLearner(spec, partition), state, encoder, outputs, reporter, ignore)
+    one = Checkpoints(host, PartitionLearner(spec, partition), state, encoder, outputs, flush, reporter, ignore)
     take, encode = one._take, one._encode
     one._take = lambda: (0.5, take()[1])
     one._encode = lambda beside: (encode(beside)[0], 0.5)
@@ -1047,14 +1047,14 @@ def test_what_the_broker_has_taken_goes_to_the_replica_by_its_offset_and_stamp(s
     runner, taken, futures = runner_of(spec), [], []
 
     async def run() -> None:
-        async def send_one(topic, key, value, time_ms):
+        async def append(topic, value, time_ms):
             futures.append(asyncio.get_running_loop().create_future())
             sent.append((value, time_ms))
             return futures[-1]
 
         sent = []
         runner.replica = types.SimpleNamespace(appended=lambda *one: taken.append(one))
-        runner.shared._outputs = types.SimpleNamespace(send_one=send_one)
+        runner.shared._outputs = types.SimpleNamespace(append=append, acknowledged=Outputs.acknowledged)
         runner.shared._joined, runner.shared._records = (
             [types.SimpleNamespace(y=[1])],
             lambda *_: [b"a", b"b", b"c", b"d"],
@@ -1067,5 +1067,54 @@ def test_what_the_broker_has_taken_goes_to_the_replica_by_its_offset_and_stamp(s
         futures[3].set_exception(KafkaError())
         await asyncio.sleep(0)
         assert taken == [(7, sent[0][1], b"a"), (8, 5, b"b")]
+        for again in (runner.shared.append, runner.shared.flush, runner.shared.append):  # nothing comes behind the gap
+            with pytest.raises(KafkaError):
+                await again()
+        assert len(futures) == 4
+
+    asyncio.run(run())
+
+
+def test_what_is_appended_by_another_producer_comes_behind_all_that_was_before(spec):
+    """A reader takes the instances of a partition by their numbers, and refuses what comes before its turn."""
+    runner = runner_of(spec)
+
+    async def run() -> None:
+        class Log:
+            def __init__(self) -> None:
+                self.values, self.futures, self.acknowledged = [], [], Outputs.acknowledged
+
+            async def append(self, topic, value, time_ms):
+                self.values.append(value)
+                self.futures.append(asyncio.get_running_loop().create_future())
+                return self.futures[-1]
+
+        def append(value):
+            runner.shared._joined, runner.shared._records = [types.SimpleNamespace(y=[1])], lambda *_: [value]
+            return asyncio.create_task(runner.shared.append())
+
+        async def settle():
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+        done = types.SimpleNamespace(offset=7, timestamp=0, timestamp_type=0, log_start_offset=0)
+        own, together = Log(), Log()
+        runner.shared._outputs = runner.shared._appender = own
+        await append(b"a")
+        for appender, before, after in ((together, own, b"b"), (None, together, b"c")):
+            runner.host.appender = appender
+            waits = append(after)
+            await settle()
+            assert not waits.done()
+            before.futures[-1].set_result(done)
+            await waits
+        assert (own.values, together.values) == ([b"a", b"c"], [b"b"])
+        flush = asyncio.create_task(runner.flush())
+        await settle()
+        assert not flush.done()
+        own.futures[-1].set_result(done)
+        own.flush = settle
+        runner.outputs = own
+        await flush
 
     asyncio.run(run())

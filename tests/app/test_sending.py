@@ -107,3 +107,28 @@ def test_nobody_who_stops_waiting_takes_an_acknowledgement_from_others():
             await sent.flush()
 
     asyncio.run(run())
+
+
+def test_who_waits_for_a_record_of_a_closed_producer_learns_that_it_may_be_lost(monkeypatch):
+    class Away:
+        async def send(self, topic, **record):
+            sent.append((topic, record))
+            return asyncio.get_running_loop().create_future()
+
+    async def closed(_):
+        pass
+
+    async def run():
+        outputs = Outputs(Away(), 3, {"t.learned": 0}, homes={"t.learned": 0})
+        futures = [await outputs.append("t.learned", value, 7) for value in (b"a", b"b")]
+        futures[0].set_exception(errors.KafkaConnectionError())
+        futures += [await outputs.append("t.learned", b"c", 7) for _ in range(20)]  # waits for none
+        await outputs.stop()
+        for future in futures:
+            with pytest.raises(errors.KafkaError):
+                await outputs.acknowledged("t.learned", future)
+
+    sent = []
+    monkeypatch.setattr(sending, "close", closed)
+    asyncio.run(run())
+    assert sent[1] == ("t.learned", {"partition": 0, "value": b"b", "timestamp_ms": 7})

@@ -159,6 +159,17 @@ SHARING = {  # where one worker has all partitions of a shared stream that has a
     "between its partitions": Point(Outputs, "send", after_acknowledged, to("predictions"), settings=FEW),
 }
 
+
+def for_all(outputs: Outputs, name: str, *_: Any) -> bool:
+    """Appends by the producer of all partitions."""
+    return not outputs._homes and name.endswith(".learned")
+
+
+APPENDING = {  # where one worker has all partitions of a shared stream
+    "before the log of a round": Point(Outputs, "append", before, for_all),
+    "after the log of a round": Point(Outputs, "append", after_acknowledged, for_all),
+}
+
 COPYING = {
     "before copies are sent": Point(AIOKafkaProducer, "begin_transaction", after),
 }
@@ -184,6 +195,6 @@ def install(point: Point) -> None:
 
 if __name__ == "__main__":
     armed = Path(sys.argv[2])
-    install({**POINTS, **SHARING, **COPYING, **GROWING}[sys.argv[1]])
+    install({**POINTS, **SHARING, **APPENDING, **COPYING, **GROWING}[sys.argv[1]])
     del sys.argv[1:3]
     main()

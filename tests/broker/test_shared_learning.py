@@ -30,7 +30,7 @@ from riparian.topics.training_log import LearnedRecord, write
 from riparian.topics.training_log import read as read_record
 from tests.app.shared_world import lacked
 from tests.broker.clients import append, delete_before, send
-from tests.broker.crashing import EXIT_CODE, SHARING
+from tests.broker.crashing import APPENDING, EXIT_CODE, SHARING
 from tests.broker.harness import PATIENCE, Rows, Stream, Worker, follow, instances, state_log
 from tests.broker.test_misbehaviour import delete_topic
 from tests.chaos.checks import check_replicas
@@ -234,6 +234,27 @@ def test_a_backlog_goes_on_where_a_worker_died_in_a_turn_of_all_partitions(strea
     for p in range(PARTITIONS):
         s.check(s.stored(p))
         assert s.holds(p).n_predictions == len(s.predictions(p)) == n // PARTITIONS
+
+
+def test_live_records_go_on_where_a_worker_died_that_appended_for_all(stream: Any) -> None:
+    s, n = stream(partitions=PARTITIONS, champion=TREE, checkpoint={"every": "300ms"}), 0
+    for point in APPENDING:
+        armed = s.folder / point.replace(" ", "-")
+        armed.touch()
+        with s.worker(entry=("tests.broker.crashing", point, str(armed)), name=point.replace(" ", "-")) as worker:
+            ready(worker)
+            while worker.process.poll() is None:
+                for p in range(PARTITIONS):
+                    s.give(instances(10, n), partition=p)
+                    n += 10
+            assert worker.process.wait(PATIENCE) == EXIT_CODE, f"{point}: {worker.output[-3000:]}"
+    with s.worker() as worker:
+        settled(s, n, worker)
+        assert worker.stop() == 0, worker.output[-3000:]
+    assert check_replicas(s.broker, s.spec) == []
+    for p in range(PARTITIONS):
+        s.check(s.stored(p))
+        assert s.holds(p).n_predictions == len(s.predictions(p))
 
 
 def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(stream: Any) -> None:

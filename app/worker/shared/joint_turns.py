@@ -1,18 +1,23 @@
-"""Turns of all partitions of a stream at once, where one worker has them all and there is a backlog.
+"""What the partitions of a stream do together, where one worker has them all: append to the log that they share, and
+take turns in a backlog.
 
-Only this worker appends to the log that they share then: a producer of its own (`log_id`) is fenced by whoever takes a
+Only this worker appends to that log then, by a producer of its own (`log_id`), which is fenced by whoever takes a
 partition over, before that reads the log. Once it has that producer, each partition writes a checkpoint: one that was
-taken over unnoticed is refused there, and whoever takes one over later fences the producer. So the worker knows the
-offsets of what it will append, and its models learn that before the broker has it
-(app/worker/shared/joint_step.py). Nothing of it is seen before the broker has acknowledged
-the records at these offsets: predictions are sent then, and checkpoints come behind them. If they stand elsewhere, or
-never come there, all partitions are loaded again from their checkpoints, and the log alone counts.
+taken over unnoticed is refused there, and whoever takes one over later fences the producer. So what all partitions
+append in a round is one batch: Kafka takes one of a partition in a request, whoever sends it. Before a rebalance gives
+partitions to others, each goes on by its own producer.
+
+In a backlog, the worker knows the offsets of what it will append, and its models learn that before the broker has it
+(app/worker/shared/joint_step.py). Nothing of it is seen before the broker has acknowledged the records at these
+offsets: predictions are sent then, and checkpoints come behind them. If they stand elsewhere, or never come there, all
+partitions are loaded again from their checkpoints, and the log alone counts.
 
 A record of the log names the predictions before it, as they are sent after it: a successor makes and sends those that
 were not.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Sequence
@@ -39,6 +44,8 @@ TURN_SECONDS = 0.3  # that a turn takes, about: a stop waits for it
 LONGEST_SECONDS = 2.0  # likewise, for the sake of FEW_EACH
 POLL_SECONDS = 0.002
 PATIENT_SECONDS = 1.0  # that a turn waits until the models have learned all of the log
+AGAIN_SECONDS = 5.0  # until a producer for all partitions is asked for again, where one of them could not join in
+PAUSE_SECONDS = 1.0  # that a rebalance waits for a turn
 
 
 class TurnSize:
@@ -68,13 +75,20 @@ class TurnSize:
 
 
 class JointTurns:
-    """Of one worker."""
+    """Of one worker.
+
+    Attributes
+    ----------
+    paused : bool
+        Whether others may get partitions of this worker.
+    """
 
     def __init__(self, worker: WorkerContext) -> None:
         self._worker = worker
         (self._topic,) = worker.spec.of_all
         self._outputs: Outputs | None = None  # to the log, from the first turn of all partitions on
-        self._proved = False  # that all partitions are this worker's
+        self.paused, self._again = True, 0.0
+        self._task: asyncio.Task[None] | None = None  # in which turns are taken
         self._fencing = asyncio.Lock()
         self._next = -1  # offset of the next record of the log, while nobody else has appended any
         self._usable: bool = worker.spec.learning.max_behind is None
@@ -87,8 +101,16 @@ class JointTurns:
             await self.stop()
             await close(await self._producer())
 
+    async def pause(self) -> None:
+        """Others may get partitions, and fence the producer for all: each goes on by its own."""
+        self.paused, self._worker.appender = True, None
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=PAUSE_SECONDS)
+        if self._task is None or self._task.done():
+            await self.stop()
+
     async def stop(self) -> None:
-        outputs, self._outputs = self._outputs, None
+        outputs, self._outputs, self._worker.appender = self._outputs, None, None
         if outputs is not None:
             await outputs.stop()
 
@@ -103,35 +125,51 @@ class JointTurns:
         async with self._fencing:
             if self._outputs is None:
                 producer = await self._producer()
-                self._proved = False
+                await self._worker.bundles.join(producer)
                 self._outputs = Outputs(producer, 0, {self._topic: 0}, self._worker.spec.compression)
         outputs = self._outputs
-        for task in () if self._proved else tasks:
-            if not await task.prove():
+        if self._worker.appender is None:
+            proofs = await asyncio.gather(*(task.prove() for task in tasks), return_exceptions=True)
+            for task, proof in zip(tasks, proofs, strict=True):
+                if isinstance(proof, BaseException):
+                    await task.fails(proof)
+            if self.paused or outputs is not self._outputs or not all(proof is True for proof in proofs):
                 return None
-        self._proved = outputs is self._outputs
+            self._worker.appender = outputs
+            log.info("all partitions append to %s by one producer from here on", self._topic)
         return outputs
 
     def begin(self, tasks: Sequence[PartitionTask]) -> None:
-        """Take turns of these, if they are all partitions and there is a backlog."""
-        if not any(task.busy for task in tasks) and self._can(tasks):
-            turn = asyncio.create_task(self._take(tasks), name="joint-turns")
+        """Have these append together, if they are all partitions, and take turns of them, if there is a backlog."""
+        if self.paused or len(tasks) != self._worker.spec.partitions or any(task.busy for task in tasks):
+            return
+        if self._worker.appender is None:
+            wanted = self._can(tasks) or any(task.shared.appends for task in tasks)
+            begins = wanted and time.monotonic() >= self._again and all(task.appends_together for task in tasks)
+        else:
+            begins = self._can(tasks)
+        if begins:
+            self._task = asyncio.create_task(self._take(tasks), name="joint-turns")
             for task in tasks:
-                task.leave_to(turn)
-            turn.add_done_callback(lambda _: self._ended(tasks))
+                task.leave_to(self._task)
+            self._task.add_done_callback(lambda _: self._ended(tasks))
 
     def _can(self, tasks: Sequence[PartitionTask]) -> bool:
         return (
             self._usable
-            and len(tasks) == self._worker.spec.partitions
+            and not self.paused
             and self._size.pays(sum(task.n_waiting for task in tasks))
             and all(task.steps_together for task in tasks)
         )
 
     async def _take(self, tasks: Sequence[PartitionTask]) -> None:
+        self._more = True
         try:
-            outputs = await self._connected(tasks)
-            self._more = outputs is not None
+            outputs = None
+            with contextlib.suppress(KafkaError):  # it is asked for again
+                outputs = await self._connected(tasks)
+            if outputs is None:
+                self._again = time.monotonic() + AGAIN_SECONDS
             while outputs is not None and self._more and self._can(tasks):
                 self._more = await self._turn(tasks, outputs)
                 await asyncio.sleep(0)
@@ -154,7 +192,7 @@ class JointTurns:
             await task.punctuate()
             await task.shared.append()
         for task in tasks:
-            await task.outputs.flush()
+            await task.flush()
         replica = tasks[0].replica
         first = None if replica is None else await self._first(replica)
         if replica is None or first is None or not self._can(tasks):

@@ -51,6 +51,7 @@ RETRY_SECONDS = 0.5
 # together append about as many records a second, however many they are.
 SHARE_SECONDS, PARTITION_SECONDS, MOST_SECONDS = 0.05, 1 / 160, 0.5
 RIDE_SECONDS = 0.1  # that it waits beyond that for a turn which has something else to do
+MOST_OUTSTANDING = 8  # records of a partition on their way before a step waits
 
 
 class Reached:
@@ -302,6 +303,8 @@ class SharedLog:
         self._host, self._learner, self._outputs, self._appended = host, learner, outputs, appended
         self.behind, self._acknowledged = ModelLag(learning), acknowledged
         self._topic = str(topics.learned)
+        self._appender = outputs  # what has appended last
+        self._outstanding = deque[asyncio.Future[Any]]()
         self._joined: list[Joint] = []  # and not appended yet
         self._sending = deque[tuple[asyncio.Future[Any], Ints]]()  # predictions on their way, and their places
         self._due = inf
@@ -328,6 +331,11 @@ class SharedLog:
     def latest(self) -> float:
         """When to take a turn for that alone: what a turn before has sent is with the broker by then, mostly."""
         return 0.0 if self._commands else self._due + RIDE_SECONDS
+
+    @property
+    def appends(self) -> bool:
+        """Whether something waits to be appended."""
+        return self.due < inf
 
     @property
     def has_commands(self) -> bool:
@@ -357,7 +365,11 @@ class SharedLog:
     async def append(self) -> None:
         """Append what was joined. The predictions that it comes from, and the places in it, are the order in which a
         successor joins the same: it names those that the broker has not acknowledged. Commands, which nothing has to be
-        known of."""
+        known of.
+
+        Records come in order by one producer only: by that of all partitions, while there is one (`JointTurns`).
+        Raises what the broker refuses, ever again: what is behind that must not be appended.
+        """
         values = [write(command) for command in self._commands.taken()]
         if self._joined:
             joined, self._joined, self._due = self._joined, [], inf
@@ -365,10 +377,28 @@ class SharedLog:
             values += (
                 self._records(joined, order) if brief else await self._host.in_thread(self._records, joined, order)
             )
+        await self._acknowledge(MOST_OUTSTANDING)
+        if not values:
+            return
+        appender = self._host.appender or self._outputs
+        if appender is not self._appender:
+            await self.flush()
+            self._appender = appender
         time_ms = int(1000 * time.time())
         for value in values:
-            future = await self._outputs.send_one(self._topic, None, value, time_ms)
+            future = await appender.append(self._topic, value, time_ms)
             future.add_done_callback(partial(self._has_appended, value, time_ms))
+            self._outstanding.append(future)
+
+    async def flush(self) -> None:
+        """Wait until the broker has all that was appended."""
+        await self._acknowledge(0)
+
+    async def _acknowledge(self, most: int) -> None:
+        """Leave no more than so many records on their way; raises what the broker refuses."""
+        while self._outstanding and (len(self._outstanding) > most or self._outstanding[0].done()):
+            await self._outputs.acknowledged(self._topic, self._outstanding[0])
+            self._outstanding.popleft()
 
     def _has_appended(self, value: bytes, time_ms: int, future: "asyncio.Future[Any]") -> None:
         if future.cancelled() or future.exception() is not None:

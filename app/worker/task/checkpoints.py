@@ -7,7 +7,7 @@ the front of the changelog. A failed write shows at the next `check`.
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from riparian.app.kafka.sending import Outputs
@@ -46,7 +46,9 @@ class Checkpoints:
     encoder : Encoder
         Writes the learner's checkpoints.
     outputs : Outputs
-        Of the partition: flushed before a manifest.
+        Of the partition.
+    flush : callable
+        Waits until all is acknowledged that a manifest stands behind.
     reporter : Reporter
         Sends drift events, which have to be durable first.
     done : callable
@@ -60,6 +62,7 @@ class Checkpoints:
         state: StateLog,
         encoder: checkpoint.Encoder,
         outputs: Outputs,
+        flush: Callable[[], Awaitable[None]],
         reporter: Reporter,
         done: Callable[[float, int], None],
     ) -> None:
@@ -73,7 +76,7 @@ class Checkpoints:
         self._partition = learner.partition
         self._changelog = changelog_topic(host.spec.name)
         self._encoder = encoder
-        self._outputs = outputs
+        self._outputs, self._flush = outputs, flush
         self._reporter, self._done = reporter, done
         self._sequence = state.manifest.sequence if state.manifest is not None else 0
         self._task: asyncio.Task[None] | None = None
@@ -142,7 +145,7 @@ class Checkpoints:
         return encoded, time.thread_time() - began
 
     async def _write(self, beside: Beside, started: float, seconds: float) -> None:
-        await self._outputs.flush()
+        await self._flush()
         encoded, more = await self._host.in_thread(self._encode, beside)
         await self._append({checkpoint.chunk_key(self._partition, d): chunk for d, chunk in encoded.new.items()})
         await self._append({checkpoint.manifest_key(self._partition): encoded.data})

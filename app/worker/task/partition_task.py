@@ -161,7 +161,8 @@ class PartitionTask(Turns):
             self._dealt_with,
             lambda: observer.of_partition(self),
         )
-        self.checkpoints = Checkpoints(worker, learner, state, encoder, outputs, self.reporter, self._has_checkpoint)
+        given = learner, state, encoder, outputs, self.flush, self.reporter
+        self.checkpoints = Checkpoints(worker, *given, self._has_checkpoint)
         self._brief = Brief()
         self._rest: Release | None = None  # of a release: what waits for schemas
         self._asking = None if worker.registry is None else self._ask(worker.registry, tail)
@@ -328,16 +329,25 @@ class PartitionTask(Turns):
     # -- with all other partitions (shared/joint_turns.py) -----------------------------------------------------
 
     @property
-    def steps_together(self) -> bool:
-        """Whether its next step may be taken with those of all other partitions."""
-        replica, features = self.replica, self.buffers[FEATURES]
+    def appends_together(self) -> bool:
+        """Whether it has come to the place of all other partitions of the worker, and goes on."""
+        replica = self.replica
         return (
             self.running
             and self._end is None
             and replica is not None
             and replica is replica.first
+            and not (self._replays or self.merge.follows)
+        )
+
+    @property
+    def steps_together(self) -> bool:
+        """Whether its next step may be taken with those of all other partitions."""
+        features = self.buffers[FEATURES]
+        return (
+            self.appends_together
             and self._asking is None
-            and not (self._replays or self.merge.follows or self.shared.has_commands)
+            and not self.shared.has_commands
             and (len(features) > 0 or self.stalls or not self.comes)
             and self.learner.learning.steps_together
         )
@@ -608,6 +618,11 @@ class PartitionTask(Turns):
 
     # -- checkpoints, and the end ------------------------------------------------------------------------------
 
+    async def flush(self) -> None:
+        """Wait until all that was sent so far is acknowledged."""
+        await self.shared.flush()
+        await self.outputs.flush()
+
     def _beside(self) -> Beside:
         lost = self.gaps.behind(self.learner.offsets)
         return Beside(self._output_positions(), lost, self.reporter.untold)
@@ -649,7 +664,7 @@ class PartitionTask(Turns):
                     await self.checkpoints.settle()
                 await self.reporter.send_metrics()
                 await self.reporter.send_drifts()
-                await self.outputs.flush()
+                await self.flush()
         except ProducerFenced:
             log.info("partition %d: another worker has it; it goes on at the checkpoint before", self.partition)
         except Exception as error:
