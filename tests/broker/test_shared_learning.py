@@ -1,6 +1,7 @@
 """Partitions that learn one model: each label once in their log, every prediction by the records, equal replicas."""
 
 import asyncio
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -255,6 +256,30 @@ def test_live_records_go_on_where_a_worker_died_that_appended_for_all(stream: An
     for p in range(PARTITIONS):
         s.check(s.stored(p))
         assert s.holds(p).n_predictions == len(s.predictions(p))
+
+
+def test_a_worker_that_was_stopped_while_it_appended_for_all_corrupts_nothing(stream: Any) -> None:
+    """Another one has all partitions, and appends for all, before it wakes up."""
+    s, n = stream(partitions=PARTITIONS, champion=TREE, checkpoint={"every": "300ms"}), 1200
+    features, labels = instances(n, delay=20)
+    for_all = f"all partitions append to {s.spec.topics.learned} by one producer"
+    with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+        first = stack.enter_context(s.worker(name="first"))
+        ready(first)
+        sending = pool.submit(spread, s, (features[: n // 2], labels[: n // 2]))
+        first.wait_for(for_all)
+        first.process.send_signal(signal.SIGSTOP)
+        sending.result()
+        second = stack.enter_context(s.worker(name="second"))
+        spread(s, (features[n // 2 :], labels[n // 2 :]))
+        second.wait_for(for_all)
+        first.process.send_signal(signal.SIGCONT)
+        settled(s, n, first, second)
+        assert [worker.stop() for worker in (first, second)] == [0, 0]
+    assert check_replicas(s.broker, s.spec) == []
+    for p in range(PARTITIONS):
+        s.check(s.stored(p))
+        assert s.holds(p).n_predictions == len(s.predictions(p)) == n // PARTITIONS
 
 
 def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(stream: Any) -> None:
