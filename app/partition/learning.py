@@ -140,6 +140,7 @@ class Learning:
     backlog = 0  # features of the partition that are not applied yet, as far as they are known
     joins = False  # whether a replica is to come to the partition's place: until then it takes no step
     follows = False  # whether a replica learns for it
+    waits = False  # whether commands wait for an instance, and no checkpoint can be made
     steps_together = False  # whether its steps may be taken with those of all other partitions (`joint_step`)
     apart = False  # whether that was found to hold something else where it should join: it has to be restored again
 

@@ -134,7 +134,7 @@ class Assignment:
         try:
             offsets = await self._insist(sorted(partitions - stay), generation)
             self._loaded = True
-            if self.runners.together is not None:
+            if self.runners.together is not None and generation == self._generation:
                 self.runners.together.paused = False
             if offsets and not self._settled:
                 self._settled = True
@@ -328,9 +328,11 @@ class Assignment:
         checkpoint when this returns, if the broker lets it."""
         self._generation += 1
         self._loaded, self._between = False, True
+        if self.runners.together is not None:
+            self.runners.together.pause()
         await asyncio.gather(*(runner.secure() for runner in self.runners.values()))
         if self.runners.together is not None:
-            await self.runners.together.pause()
+            await self.runners.together.settle()
 
     async def stop(self) -> None:
         self._generation += 1

@@ -147,7 +147,8 @@ def test_before_others_get_partitions_each_appends_by_itself(log: Log, tmp_path:
         await rounds()
         assert worker.appender is not None
         assert (log.n, together.n) == (1, 0)
-        await together.pause()
+        together.pause()
+        await together.settle()
         await rounds()
         assert worker.appender is None
         assert log.closed == [1]
@@ -155,6 +156,24 @@ def test_before_others_get_partitions_each_appends_by_itself(log: Log, tmp_path:
         await rounds()
         assert worker.appender is not None
         assert [task.proved for task in tasks] == [2, 2]
+
+    asyncio.run(run())
+
+
+def test_while_one_partition_can_write_no_checkpoint_others_write_one(log: Log, tmp_path: Path) -> None:
+    async def run() -> None:
+        together, tasks = turns(tmp_path), [Task(), Task(whole=False)]
+        for _ in range(5):
+            await together._take(tasks)  # type: ignore[arg-type]
+        assert [task.proved for task in tasks] == [1, 5]
+        tasks[1].whole = True
+        await together._take(tasks)  # type: ignore[arg-type]
+        assert (together.n, log.n) == (1, 1)
+        together._worker.appender = None  # it was refused
+        together._next = 7
+        await together._take(tasks)  # type: ignore[arg-type]
+        assert (log.n, log.closed, together._next) == (2, [1], -1)
+        assert tasks[0].proved == 2
 
     asyncio.run(run())
 
@@ -168,6 +187,7 @@ def test_a_producer_that_cannot_be_had_is_asked_for_later(log: Log, tmp_path: Pa
         log.making = False
         together.begin(tasks)  # type: ignore[arg-type]
         assert together._task is None
+        assert log.n == 0
         together._again = 0.0
         together.begin(tasks)  # type: ignore[arg-type]
         await together._task

@@ -1109,12 +1109,17 @@ def test_what_is_appended_by_another_producer_comes_behind_all_that_was_before(s
             before.futures[-1].set_result(done)
             await waits
         assert (own.values, together.values) == ([b"a", b"c"], [b"b"])
-        flush = asyncio.create_task(runner.flush())
+        runner.outputs, own.flush = own, settle
+        flushes = [asyncio.create_task(runner.flush()) for _ in range(3)]  # of checkpoints, beside a turn
         await settle()
-        assert not flush.done()
-        own.futures[-1].set_result(done)
-        own.flush = settle
-        runner.outputs = own
-        await flush
+        await append(b"d")  # of which they know nothing
+        own.futures[-2].set_result(done)
+        await asyncio.gather(*flushes)
+        runner.host.appender = own
+        own.futures[-1].set_exception(KafkaError())
+        await settle()
+        assert runner.host.appender is None  # others need not meet it
+        with pytest.raises(KafkaError):
+            await append(b"e")
 
     asyncio.run(run())

@@ -397,7 +397,7 @@ class FollowedLearning(SharedLearning):
         return bool(replica.news_of(self)) or self.lineup.schema.n_outputs != self._n_outputs
 
     @property
-    def waits(self) -> bool:
+    def waits(self) -> bool:  # type: ignore[override]
         """Whether the replica has obeyed commands, or passed over records that are none, which wait here for an
         instance that is predicted. Until then there is nothing that a checkpoint could hold: the models have learned
         what came behind them."""

@@ -17,7 +17,6 @@ were not.
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
+from riparian.app.errors import RiparianError
 from riparian.app.kafka.sending import Outputs, close, fenced_producer
 from riparian.app.partition.records.partition_group import Release
 from riparian.app.worker.context import WorkerContext
@@ -86,7 +86,9 @@ class JointTurns:
     def __init__(self, worker: WorkerContext) -> None:
         self._worker = worker
         (self._topic,) = worker.spec.of_all
-        self._outputs: Outputs | None = None  # to the log, from the first turn of all partitions on
+        self._outputs: Outputs | None = None  # to the log
+        self._proved = set[PartitionTask]()  # that are this worker's since that was made
+        self._making: asyncio.Task[Outputs | None] | None = None
         self.paused, self._again = True, 0.0
         self._task: asyncio.Task[None] | None = None  # in which turns are taken
         self._fencing = asyncio.Lock()
@@ -101,15 +103,20 @@ class JointTurns:
             await self.stop()
             await close(await self._producer())
 
-    async def pause(self) -> None:
+    def pause(self) -> None:
         """Others may get partitions, and fence the producer for all: each goes on by its own."""
         self.paused, self._worker.appender = True, None
+
+    async def settle(self) -> None:
+        """End that producer, once the turn in hand has ended."""
         if self._task is not None:
             await asyncio.wait([self._task], timeout=PAUSE_SECONDS)
         if self._task is None or self._task.done():
             await self.stop()
 
     async def stop(self) -> None:
+        if self._making is not None:
+            self._making.cancel()
         outputs, self._outputs, self._worker.appender = self._outputs, None, None
         if outputs is not None:
             await outputs.stop()
@@ -120,34 +127,55 @@ class JointTurns:
         tps = [TopicPartition(topic, 0) for topic in (changelog_topic(name), self._topic)]
         return await fenced_producer(self._worker.connection, name, tps, limits, log_id(name))
 
+    async def _made(self) -> Outputs | None:
+        """To the log; None where that cannot be had, and is asked for again later."""
+        try:
+            async with self._fencing:
+                if self._outputs is None:
+                    producer = await self._producer()
+                    await self._worker.bundles.join(producer)
+                    # Its marker stands where the next record would have.
+                    self._next, self._proved = -1, set()
+                    self._outputs = Outputs(producer, 0, {self._topic: 0}, self._worker.spec.compression)
+                return self._outputs
+        except (KafkaError, RiparianError) as error:
+            log.warning("no producer for all partitions (%r): each appends by its own", error)
+            self._again = time.monotonic() + AGAIN_SECONDS
+            return None
+
     async def _connected(self, tasks: Sequence[PartitionTask]) -> Outputs | None:
         """To the log, once all partitions have been this worker's since it was fenced; None where that is not known."""
-        async with self._fencing:
-            if self._outputs is None:
-                producer = await self._producer()
-                await self._worker.bundles.join(producer)
-                self._outputs = Outputs(producer, 0, {self._topic: 0}, self._worker.spec.compression)
-        outputs = self._outputs
-        if self._worker.appender is None:
-            proofs = await asyncio.gather(*(task.prove() for task in tasks), return_exceptions=True)
-            for task, proof in zip(tasks, proofs, strict=True):
-                if isinstance(proof, BaseException):
-                    await task.fails(proof)
-            if self.paused or outputs is not self._outputs or not all(proof is True for proof in proofs):
-                return None
-            self._worker.appender = outputs
-            log.info("all partitions append to %s by one producer from here on", self._topic)
+        if self._worker.appender is None and self._proved.issuperset(tasks):  # it has failed
+            await self.stop()
+        outputs = await self._made()
+        if outputs is None or self._worker.appender is not None:
+            return outputs
+        left = [task for task in tasks if task not in self._proved]
+        for task, proof in zip(left, await asyncio.gather(*map(_proof, left)), strict=True):
+            if proof is True:
+                self._proved.add(task)
+            elif proof is not False:
+                await task.fails(proof)
+        if self.paused or outputs is not self._outputs or not self._proved.issuperset(tasks):
+            self._again = time.monotonic() + AGAIN_SECONDS
+            return None
+        self._worker.appender = outputs
+        log.info("all partitions append to %s by one producer from here on", self._topic)
         return outputs
 
     def begin(self, tasks: Sequence[PartitionTask]) -> None:
-        """Have these append together, if they are all partitions, and take turns of them, if there is a backlog."""
+        """Take turns of these, if they are all partitions and there is a backlog. Else have them append together,
+        without a wait for the producer."""
         if self.paused or len(tasks) != self._worker.spec.partitions or any(task.busy for task in tasks):
             return
-        if self._worker.appender is None:
-            wanted = self._can(tasks) or any(task.shared.appends for task in tasks)
-            begins = wanted and time.monotonic() >= self._again and all(task.appends_together for task in tasks)
-        else:
-            begins = self._can(tasks)
+        connected = self._worker.appender is not None
+        begins = (connected or time.monotonic() >= self._again) and self._can(tasks)
+        if not (begins or connected) and time.monotonic() >= self._again:
+            wanted = len(tasks) > 1 and any(task.shared.appends for task in tasks)
+            if wanted and all(task.appends_together for task in tasks):
+                begins = self._outputs is not None
+                if not begins and (self._making is None or self._making.done()):
+                    self._making = asyncio.create_task(self._made(), name="appender")
         if begins:
             self._task = asyncio.create_task(self._take(tasks), name="joint-turns")
             for task in tasks:
@@ -165,11 +193,7 @@ class JointTurns:
     async def _take(self, tasks: Sequence[PartitionTask]) -> None:
         self._more = True
         try:
-            outputs = None
-            with contextlib.suppress(KafkaError):  # it is asked for again
-                outputs = await self._connected(tasks)
-            if outputs is None:
-                self._again = time.monotonic() + AGAIN_SECONDS
+            outputs = await self._connected(tasks)
             while outputs is not None and self._more and self._can(tasks):
                 self._more = await self._turn(tasks, outputs)
                 await asyncio.sleep(0)
@@ -256,3 +280,11 @@ class JointTurns:
                 raise KafkaError(f"records of {self._topic} stand at offset {done.offset}, not at {first}, as reckoned")
             first += n
         self._next = first
+
+
+async def _proof(task: PartitionTask) -> bool | Exception:
+    """Whether a partition is this worker's, or why it cannot go on."""
+    try:
+        return await task.prove()
+    except Exception as error:
+        return error

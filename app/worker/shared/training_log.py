@@ -377,7 +377,9 @@ class SharedLog:
             values += (
                 self._records(joined, order) if brief else await self._host.in_thread(self._records, joined, order)
             )
-        await self._acknowledge(MOST_OUTSTANDING)
+        while self._outstanding and (self._outstanding[0].done() or len(self._outstanding) > MOST_OUTSTANDING):
+            await self._outputs.acknowledged(self._topic, self._outstanding[0])
+            self._outstanding.popleft()  # nobody else takes one
         if not values:
             return
         appender = self._host.appender or self._outputs
@@ -391,18 +393,15 @@ class SharedLog:
             self._outstanding.append(future)
 
     async def flush(self) -> None:
-        """Wait until the broker has all that was appended."""
-        await self._acknowledge(0)
-
-    async def _acknowledge(self, most: int) -> None:
-        """Leave no more than so many records on their way; raises what the broker refuses."""
-        while self._outstanding and (len(self._outstanding) > most or self._outstanding[0].done()):
-            await self._outputs.acknowledged(self._topic, self._outstanding[0])
-            self._outstanding.popleft()
+        """Wait until the broker has all that was appended so far. Checkpoints ask beside the turns."""
+        for future in tuple(self._outstanding):
+            await self._outputs.acknowledged(self._topic, future)
 
     def _has_appended(self, value: bytes, time_ms: int, future: "asyncio.Future[Any]") -> None:
-        if future.cancelled() or future.exception() is not None:
-            return  # whoever waits for it says so
+        if future.cancelled() or future.exception() is not None:  # whoever waits for it says so
+            if self._host.appender is self._appender:
+                self._host.appender = None  # others need not meet it
+            return
         done = future.result()
         # A broker that took it for a repetition of an earlier batch does not say where that stands.
         if done.log_start_offset is not None and done.log_start_offset >= 0:

@@ -330,14 +330,14 @@ class PartitionTask(Turns):
 
     @property
     def appends_together(self) -> bool:
-        """Whether it has come to the place of all other partitions of the worker, and goes on."""
+        """Whether it has come to the place of the worker's other partitions, goes on, and can write checkpoints."""
         replica = self.replica
         return (
             self.running
             and self._end is None
             and replica is not None
             and replica is replica.first
-            and not (self._replays or self.merge.follows)
+            and not (self._replays or self.merge.follows or self.learner.learning.waits)
         )
 
     @property
