@@ -74,20 +74,21 @@ class Processes:
             )
             if future.set_running_or_notify_cancel():
                 for attempt in range(1, TRIES + 1):
-                    if child is None or child.poll() is not None:
-                        with self._lock:
-                            if closed != self._closed:
-                                error = RuntimeError("the processes that fit were closed")
-                                break
-                            child = _start()
-                            self._children = [one for one in self._children if one.poll() is None] + [child]
                     try:
+                        if child is None or child.poll() is not None:
+                            child = None
+                            child = self._new(closed)
                         found = _ask(child, job)
-                    except (OSError, EOFError, pickle.UnpicklingError):
-                        child.kill()
+                    except (OSError, EOFError, pickle.UnpicklingError) as failure:
+                        if child is not None:
+                            child.kill()
+                        end = f"it did not start: {failure}" if child is None else _end(child.wait())
+                        if closed != self._closed:
+                            error = RuntimeError("the processes that fit were closed")
+                            break
                         log.warning(
                             "the process that fits %s ended (%s) before it was done, attempt %d of %d: perhaps for "
-                            "want of memory", job.method, _end(child.wait()), attempt, TRIES,
+                            "want of memory", job.method, end, attempt, TRIES,
                         )  # fmt: skip
                         continue
                     if isinstance(found, FittedForest):
@@ -100,6 +101,18 @@ class Processes:
             with self._lock:
                 self._open -= 1
             del job, future  # the next may be long in coming
+
+    def _new(self, closed: int) -> "subprocess.Popen[bytes]":
+        """A process that `close` ends; EOFError where it was called since the job came."""
+        if closed == self._closed:
+            child = _start()  # it may take long: not under the lock, for which `submit` waits
+            with self._lock:
+                if closed == self._closed:
+                    self._children = [one for one in self._children if one.poll() is None] + [child]
+                    return child
+            child.kill()
+            child.wait()
+        raise EOFError
 
 
 def _start() -> "subprocess.Popen[bytes]":

@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import Future
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -287,7 +288,7 @@ def test_a_process_that_is_killed_is_replaced_and_its_fit_made_again(caplog):
     processes.close()
 
 
-def test_who_closes_leaves_no_process_and_a_later_job_starts_one():
+def test_who_closes_leaves_no_process_and_a_later_job_starts_one(caplog):
     """Also in the middle of a fit, which is not made again."""
     here = os.getpid()
     before = set(fitters(here))
@@ -300,6 +301,33 @@ def test_who_closes_leaves_no_process_and_a_later_job_starts_one():
             with pytest.raises(RuntimeError, match="were closed"):
                 future.result(PATIENCE)
         assert set(fitters(here)) <= before
+    assert caplog.messages == []
+
+
+def test_a_process_that_cannot_be_started_is_tried_again_beside_other_jobs(caplog, monkeypatch):
+    processes, start, begun, go_on = Processes(2), process._start, threading.Event(), threading.Event()
+    failures = iter([BlockingIOError("no more processes")])
+
+    def slow():
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        for failure in failures:
+            raise failure
+        return start()
+
+    monkeypatch.setattr(process, "_start", slow)
+    first = processes.submit(long_job())
+    assert begun.wait(PATIENCE)
+    with ThreadPoolExecutor(1) as other:  # which waits for no start
+        submitted = other.submit(processes.submit, long_job())
+        try:
+            second = submitted.result(PATIENCE)
+        finally:
+            go_on.set()
+    assert all(isinstance(one.result(PATIENCE), FittedForest) for one in (first, second))
+    (message,) = caplog.messages
+    assert "ended (it did not start: no more processes) before it was done, attempt 1 of 3" in message
+    processes.close()
 
 
 def test_what_only_this_machine_could_not_do_is_tried_again_and_is_no_answer(caplog, monkeypatch):
