@@ -4,7 +4,7 @@ Nothing is written, and no worker needs to run.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -111,13 +111,16 @@ async def check_kind(spec: Spec, connection: Connection) -> None:
             raise StateError(f"the state of partition {partition} does not fit the stream {spec.name}: {sentences[0]}")
 
 
-async def prospects(spec: Spec, connection: Connection) -> dict[int, tuple[int, Changes]]:
+async def prospects(
+    spec: Spec, connection: Connection, partitions: Iterable[int] | None = None
+) -> dict[int, tuple[int, Changes]]:
     """What a worker that starts now would do with the state: partition -> sequence of the checkpoint, and changes.
+    partitions : default: all.
 
     StateError where a checkpoint is damaged.
     """
     found = {}
-    for partition in range(spec.partitions):
+    for partition in range(spec.partitions) if partitions is None else partitions:
         log, findings = await read_whole(connection, spec.name, partition)
         if findings.damage:
             raise StateError(

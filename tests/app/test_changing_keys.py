@@ -15,6 +15,7 @@ from riparian.app.partition.changes import reconcile
 from riparian.app.partition.keys.past import hashes_of, secret
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.lineup.model_commands import unsteerable
+from riparian.app.state import asked as checkpoints_asked
 from riparian.app.state import loading
 from riparian.app.stream_file import columns
 from riparian.app.stream_file.spec import Spec
@@ -405,12 +406,16 @@ def test_a_command_has_keys_where_the_file_or_the_state_has_some(
     world.step(0)
     meta = world.learners[0].snapshot().meta | {"features": [(n, f.type) for n, f in began.features.items()]}
 
-    async def prospects(spec: Spec, connection: Any) -> dict[int, Any]:
-        return {0: (1, reconcile(spec, meta, [None for _ in began.features]))}
+    async def settle(*_: Any) -> list[int]:
+        return []
+
+    async def prospects(spec: Spec, connection: Any, partitions: range) -> dict[int, Any]:
+        return dict.fromkeys(partitions, (1, reconcile(spec, meta, [None for _ in began.features])))
 
     def run(stream: Any, connection: Any, made: Any, *rest: Any) -> None:
         sent.append(made(command_client.command, declared))
 
+    monkeypatch.setattr(checkpoints_asked, "settle", settle)
     monkeypatch.setattr(loading, "prospects", prospects)
     monkeypatch.setattr(control, "_run", run)
     found = CliRunner().invoke(control.apply, ["s.yaml"], catch_exceptions=False)

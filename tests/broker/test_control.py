@@ -5,6 +5,7 @@ import json
 import re
 import threading
 import time
+from contextlib import contextmanager
 from itertools import count
 
 import pytest
@@ -150,11 +151,32 @@ def test_every_partition_answers_whichever_worker_has_it(stream):
         assert one.stop() == other.stop() == 0
 
 
+@contextmanager
+def flowing(s, begin, partitions=(0,)):
+    """Until it is left, instances come in these partitions."""
+    rows, stop = instances(6000), threading.Event()
+
+    def flow():
+        for at in count(begin, 5):
+            for partition in partitions:
+                s.give(rows, at, at + 5, partition=partition)
+            if stop.wait(0.1):
+                return
+
+    thread = threading.Thread(target=flow)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
 @pytest.mark.parametrize("learning", ["shared", "partition"])
 def test_a_checkpoint_that_is_asked_for_is_written_in_all_partitions(stream, learning):
     """Also where one of them answers for all, and the next one is due in an hour."""
     s = stream(control=True, partitions=2, learning=learning, checkpoint={"every": "1h"})
-    rows, flows = instances(6000), threading.Event()
+    rows = instances(6000)
     with s.worker() as worker:
         for partition in range(2):
             s.give(rows, 0, 100, partition=partition)
@@ -163,20 +185,8 @@ def test_a_checkpoint_that_is_asked_for_is_written_in_all_partitions(stream, lea
         quiet = s.riparian("checkpoint", "--wait", 0.5, code=1)
         assert re.search(r"No checkpoint in 0\.5 s from partition 0 \((it has none|the last one is .* old)\), ", quiet)
 
-        def flow():
-            for at in count(100, 5):
-                for partition in range(2):
-                    s.give(rows, at, at + 5, partition=partition)
-                if flows.wait(0.1):
-                    return
-
-        flowing = threading.Thread(target=flow)
-        flowing.start()
-        try:
+        with flowing(s, 100, range(2)):
             said = json.loads(s.riparian("checkpoint", "--wait", PATIENCE, "--json"))
-        finally:
-            flows.set()
-            flowing.join()
         shown = json.loads(s.riparian("state show", "--json"))
         assert worker.stop() == 0, worker.output
     assert [one["event"] for one in said["answers"]] == ["applied"] * len(s.spec.commanded)
@@ -186,6 +196,38 @@ def test_a_checkpoint_that_is_asked_for_is_written_in_all_partitions(stream, lea
         assert found["offset"] > 100
     for partition in range(2):
         s.holds(partition)
+
+
+@pytest.mark.parametrize("learning", ["shared", "partition"])
+def test_a_silent_partition_neither_hides_the_others_checkpoints_nor_has_apply_refused(stream, learning):
+    """What apply has to know of the models of all, the first partition says."""
+    fields = {"control": True, "partitions": 2, "learning": learning, "checkpoint": {"every": "24h"}}
+    s = stream(**fields)
+
+    def written():
+        said = json.loads(s.riparian("checkpoint", "--wait", 3, "--json", code=1))
+        assert {one["partition"] for one in said["missing"]} >= {1}
+        assert all([*one] == ["partition", "sequence", "age_seconds"] for one in said["missing"])
+        assert said["command"] == "checkpoint"
+        assert learning == "shared" or 1 in said["silent"]
+        return [one["partition"] for one in said["checkpoints"]] == [0]
+
+    with s.worker() as worker:
+        for partition in range(2):
+            s.give(instances(100), 0, 100, partition=partition)
+        for partition in range(2):
+            s.predicted(100, worker, partition=partition)
+        with flowing(s, 100):
+            until(written)
+            if learning == "shared":
+                assert "applied" in s.riparian("promote", "nb", "--wait", PATIENCE)
+                s.change(**fields, champion="naive-bayes", challengers={})
+                # The next checkpoint comes in a day: apply says so, and how to have one.
+                assert "partition 0 holds the last command" in s.riparian("apply", "--wait", 0.5, code=2)
+                until(written)
+                until(lambda: "The command was answered" in s.riparian("checkpoint", "--wait", 3, code=1))
+                assert "partition 0: applied" in s.riparian("apply", "--wait", PATIENCE)
+        assert worker.stop() == 0, worker.output
 
 
 def test_a_stream_gets_a_control_topic_at_a_restart(stream):

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import click
 
 from riparian.app.cli import broker_option, json_option, load, stream_argument
 from riparian.app.cli.terminal.parsing import parse_model
-from riparian.app.errors import SpecError
+from riparian.app.errors import SpecError, StateError
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -25,6 +25,11 @@ LATER = (
     "The command was sent, and takes effect before the next prediction: once features come, and a worker runs "
     "(riparian worker)."
 )
+WRITING = "The command was answered; the checkpoint comes once it is written."
+
+
+def _listed(partitions: Sequence[int]) -> str:
+    return f"partition{'' if len(partitions) == 1 else 's'} {', '.join(map(str, partitions))}"
 
 
 def _options(function: Any) -> Any:
@@ -101,8 +106,7 @@ def _run(
         }
         click.echo(json.dumps(found))
     elif silent:
-        which = f"partition{'' if len(silent) == 1 else 's'} {', '.join(map(str, silent))}"
-        click.echo(f"No answer from {which} in {wait:g} s. {LATER}")
+        click.echo(f"No answer from {_listed(silent)} in {wait:g} s. {LATER}")
     if silent or any(event.event != "applied" for event in answers.values()):
         raise SystemExit(1)
 
@@ -161,32 +165,34 @@ def checkpoint(stream: Path, connection: Connection, by: str | None, wait: float
             said = written(manifest)
             click.echo(f"partition {said['partition']}: checkpoint {said['sequence']:,} is written")
 
-    answers, found = asyncio.run(
-        asked.ask(spec, connection, command_client.command("checkpoint", by), wait, on_written=show)
-    )
-    missing = [partition for partition in range(spec.partitions) if partition not in found]
-    last = {}
-    for partition in missing:
+    what = command_client.command("checkpoint", by)
+    answers, found = asyncio.run(asked.ask(spec, connection, what, wait, on_written=show))
+    silent = [partition for partition in spec.commanded if partition not in answers]
+    missing = list[dict[str, Any]]()
+    for partition in [one for one in range(spec.partitions) if one not in found]:
         _, findings = asyncio.run(changelog.read_whole(connection, spec.name, partition))
-        last[partition] = None if findings.manifest is None else written(findings.manifest)
+        none = {"partition": partition, "sequence": None, "age_seconds": None}
+        missing.append(none if findings.manifest is None else written(findings.manifest))
     if as_json:
         import msgspec
 
         said = {
             "stream": spec.name,
+            "id": what.id,
+            "command": what.command,
             "answers": [msgspec.to_builtins(event) for event in answers.values()],
+            "silent": silent,
             "checkpoints": [written(manifest) for manifest in found.values()],
-            "missing": [one or {"partition": partition} for partition, one in last.items()],
+            "missing": missing,
         }
         click.echo(json.dumps(said))
     elif missing:
         ages = [
-            f"partition {partition} (the last one is {one['age_seconds']:,.0f} s old)"
-            if one
-            else f"partition {partition} (it has none)"
-            for partition, one in last.items()
+            f"partition {one['partition']} "
+            + ("(it has none)" if one["sequence"] is None else f"(the last one is {one['age_seconds']:,.0f} s old)")
+            for one in missing
         ]
-        click.echo(f"No checkpoint in {wait:g} s from {', '.join(ages)}. {LATER}")
+        click.echo(f"No checkpoint in {wait:g} s from {', '.join(ages)}. {LATER if silent else WRITING}")
     if missing:
         raise SystemExit(1)
 
@@ -258,10 +264,12 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
     """Have a running stream go on by its changed stream file.
 
     Models that are equal continue. So do models whose state does not depend on the parameters that differ, and pools
-    of opinions with other members. Other challengers start from scratch. Those that the file does not name are dropped.
-    The champion has to be the one that runs. drift, promotion, the window or fading of metrics, and the bounds and
-    horizon of join change as well. Features are added and dropped: models continue with those that they know, and new
-    challengers know all. Everything else changes at a restart, or never, and is refused before anything is sent.
+    of opinions with other members. Other challengers start from scratch. Those that are not named are dropped. The
+    champion has to be the running one. drift, promotion, the window or fading of metrics, and bounds and horizon of
+    join change, too. Features are added and dropped: models keep those that they know, new challengers know all.
+    Everything else changes at a restart, or never, and is refused.
+
+    First it waits (--wait) for a checkpoint behind earlier commands.
     """
 
     def made(make: "Callable[..., Command]", spec: "Spec") -> "Command":
@@ -271,8 +279,14 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
         from riparian.app.stream_file import columns
         from riparian.app.stream_file.sections.models import AUTO
 
-        asyncio.run(settle(spec, connection, wait))  # else it is compared with what commands have just changed
-        found = asyncio.run(prospects(spec, connection))
+        behind = asyncio.run(settle(spec, connection, wait))
+        if behind:
+            raise StateError(
+                f"no checkpoint of {_listed(behind)} holds the last command that was answered, in {wait:g} s, and the "
+                "file is compared with checkpoints: have one written first (riparian checkpoint)"
+            )
+        # Where all learn one model, others come to the place at which the first one stands.
+        found = asyncio.run(prospects(spec, connection, spec.commanded))
         refusals = [one for _, changes in found.values() for one in unsteerable(changes)]
         if refusals:
             raise SpecError(f"{stream}: {refusals[0]}")
@@ -283,9 +297,9 @@ def apply(stream: Path, connection: Connection, by: str | None, wait: float, as_
         }
         champion, running = plain.pop("champion"), spec.running()
         features = keys = None
-        if len(found) < spec.partitions or any(changes.other_features for _, changes in found.values()):
+        if len(found) < len(spec.commanded) or any(changes.other_features for _, changes in found.values()):
             features = columns.plain(spec.features)
-            if len(found) < spec.partitions or any(changes.keyed for _, changes in found.values()):
+            if len(found) < len(spec.commanded) or any(changes.keyed for _, changes in found.values()):
                 keys = columns.plain_keys(spec.keys)  # which workers of earlier versions do not read
             champion = {} if spec.champion.model == AUTO else champion  # chosen for other features; it goes on
         said = {"file": spec.models_digest(), "settings": running, "features": features, "keys": keys}
