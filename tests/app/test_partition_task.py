@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import math
 import time
 import types
 from collections.abc import Iterator
@@ -667,6 +668,14 @@ def test_a_checkpoint_that_is_asked_for_where_none_can_be_made_stays_asked_for(s
     promotion.asks_checkpoint, one._take = True, lambda: (0.0, None)
     asyncio.run(write_one(one))
     assert (promotion.asks_checkpoint, one.dirty, one.state.manifest) == (True, True, None)
+    task = runner_of(spec)  # whose next step has it due
+    task.host.inputs.learned = lambda _: None
+    task.observer, task.learner, task.checkpoints = types.SimpleNamespace(stepped=lambda *_: None), one._learner, one
+    nothing = types.SimpleNamespace(drifts=[], ids=[], events=[])
+    for _ in range(2):
+        one.due = math.inf
+        asyncio.run(task.report(Step(nothing, [], [], [], 0.0)))
+        assert one.due == 0.0
     one._take = take
     asyncio.run(write_one(one))
     assert (promotion.asks_checkpoint, one.dirty, one.state.manifest.sequence) == (False, False, 1)
