@@ -1,6 +1,7 @@
 """Turns of all partitions without a broker: who may take them."""
 
 import asyncio
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -55,7 +56,7 @@ class Task:
 
     def __init__(self, owned: bool = True, whole: bool = True) -> None:
         self.shared = self
-        self.owned, self.whole, self.proved = owned, whole, 0
+        self.owned, self.whole, self.proved, self.begun = owned, whole, 0, 0.0
         self.failed: list[BaseException] = []
 
     def leave_to(self, turn: Any) -> None:
@@ -64,11 +65,18 @@ class Task:
     def go_on(self, more: bool) -> None:
         self.busy = False
 
-    async def prove(self) -> bool:
+    async def prove(self) -> None:
         if not self.owned:
             raise ProducerFenced
+        self.ask_checkpoint()
+
+    def ask_checkpoint(self) -> None:
         self.proved += 1
-        return self.whole
+        if self.whole:
+            self.begun = time.monotonic()
+
+    def proved_since(self, since: float) -> bool:
+        return self.begun > since
 
     async def fails(self, error: BaseException) -> None:
         self.failed.append(error)
@@ -192,6 +200,49 @@ def test_a_producer_that_cannot_be_had_is_asked_for_later(log: Log, tmp_path: Pa
         together.begin(tasks)  # type: ignore[arg-type]
         await together._task
         assert together.n == 1
+
+    asyncio.run(run())
+
+
+def test_live_partitions_wait_neither_for_the_producer_nor_for_a_checkpoint(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        together, tasks = turns(tmp_path), [Task(), Task(whole=False)]
+        worker = together._worker
+        for task in tasks:
+            task.n_waiting, task.steps_together, task.appends = 1, False, True
+
+        async def rounds() -> None:
+            for _ in range(20):
+                together.begin(tasks)  # type: ignore[arg-type]
+                assert not any(task.busy for task in tasks)
+                await asyncio.sleep(0)
+
+        await rounds()
+        assert worker.appender is None
+        assert [task.proved for task in tasks] == [1, 1]
+        together._again = 0.0
+        await rounds()
+        assert [task.proved for task in tasks] == [1, 2]  # who has need not again
+        tasks[1].whole, together._again = True, 0.0
+        await rounds()
+        assert worker.appender is not None
+        worker.appender = None  # it was refused
+        makes = log.producer
+
+        async def cannot(*_: Any) -> int:
+            log.n += 1
+            raise OSError
+
+        monkeypatch.setattr(module, "fenced_producer", cannot)
+        await rounds()
+        assert (log.n, log.closed) == (2, [1])  # tried once
+        monkeypatch.setattr(module, "fenced_producer", makes)
+        together._again = 0.0
+        await rounds()
+        assert worker.appender is not None
+        assert [task.proved for task in tasks] == [2, 4]
 
     asyncio.run(run())
 

@@ -1118,6 +1118,13 @@ def test_what_is_appended_by_another_producer_comes_behind_all_that_was_before(s
             before.futures[-1].set_result(done)
             await waits
         assert (own.values, together.values) == ([b"a", b"c"], [b"b"])
+        runner.host.appender = together
+        waits = append(b"x")
+        await settle()
+        runner.host.appender = None  # which has ended before it was changed to
+        own.futures[-1].set_result(done)
+        await waits
+        assert (own.values, together.values) == ([b"a", b"c", b"x"], [b"b"])
         runner.outputs, own.flush = own, settle
         flushes = [asyncio.create_task(runner.flush()) for _ in range(3)]  # of checkpoints, beside a turn
         await settle()

@@ -3,9 +3,9 @@ take turns in a backlog.
 
 Only this worker appends to that log then, by a producer of its own (`log_id`), which is fenced by whoever takes a
 partition over, before that reads the log. Once it has that producer, each partition writes a checkpoint: one that was
-taken over unnoticed is refused there, and whoever takes one over later fences the producer. So what all partitions
-append in a round is one batch: Kafka takes one of a partition in a request, whoever sends it. Before a rebalance gives
-partitions to others, each goes on by its own producer.
+taken over unnoticed is refused there, and whoever takes one over later fences the producer. Live, partitions go on by
+their own producers until all have. Then what they append in a round is one batch: Kafka takes one of a partition in a
+request, whoever sends it. Before a rebalance gives partitions to others, each goes on by its own producer.
 
 In a backlog, the worker knows the offsets of what it will append, and its models learn that before the broker has it
 (app/worker/shared/joint_step.py). Nothing of it is seen before the broker has acknowledged the records at these
@@ -18,6 +18,7 @@ were not.
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -87,12 +88,13 @@ class JointTurns:
         self._worker = worker
         (self._topic,) = worker.spec.of_all
         self._outputs: Outputs | None = None  # to the log
-        self._proved = set[PartitionTask]()  # that are this worker's since that was made
+        self._made_at = math.inf  # when that was (monotonic)
+        self._used = False  # all partitions have appended by it
         self._making: asyncio.Task[Outputs | None] | None = None
         self.paused, self._again = True, 0.0
         self._task: asyncio.Task[None] | None = None  # in which turns are taken
         self._fencing = asyncio.Lock()
-        self._next = -1  # offset of the next record of the log, while nobody else has appended any
+        self._next = -1  # offset of the next record of the log, while turns are taken
         self._usable: bool = worker.spec.learning.max_behind is None
         self._more = True
         self._size = TurnSize(worker.spec.partitions)
@@ -117,9 +119,17 @@ class JointTurns:
     async def stop(self) -> None:
         if self._making is not None:
             self._making.cancel()
-        outputs, self._outputs, self._worker.appender = self._outputs, None, None
+        await self._end()
+
+    async def _end(self) -> None:
+        outputs, self._outputs, self._worker.appender, self._used = self._outputs, None, None, False
         if outputs is not None:
             await outputs.stop()
+
+    @property
+    def _failed(self) -> bool:
+        """Whether the producer was refused something."""
+        return self._used and self._worker.appender is None
 
     async def _producer(self) -> "Producer":
         name, limits = self._worker.spec.name, [self._worker.limits[self._topic]]
@@ -129,58 +139,80 @@ class JointTurns:
 
     async def _made(self) -> Outputs | None:
         """To the log; None where that cannot be had, and is asked for again later."""
+        self._again = time.monotonic() + AGAIN_SECONDS
         try:
             async with self._fencing:
+                if self._failed:
+                    await self._end()
                 if self._outputs is None:
                     producer = await self._producer()
                     await self._worker.bundles.join(producer)
-                    # Its marker stands where the next record would have.
-                    self._next, self._proved = -1, set()
+                    self._made_at = time.monotonic()
                     self._outputs = Outputs(producer, 0, {self._topic: 0}, self._worker.spec.compression)
-                return self._outputs
-        except (KafkaError, RiparianError) as error:
+        except (KafkaError, RiparianError, OSError) as error:
             log.warning("no producer for all partitions (%r): each appends by its own", error)
-            self._again = time.monotonic() + AGAIN_SECONDS
             return None
+        self._again = 0.0
+        return self._outputs
+
+    def _left(self, tasks: Sequence[PartitionTask]) -> list[PartitionTask]:
+        """Of which it is not known that they are this worker's since the producer was made."""
+        return [task for task in tasks if not task.proved_since(self._made_at)]
+
+    def _connect(self, tasks: Sequence[PartitionTask]) -> None:
+        """Have all partitions append by one producer, once it is there and all are known to be this worker's since.
+        Nothing waits for that: their checkpoints are asked for, and say so."""
+        now = time.monotonic()
+        if self._making is not None and not self._making.done():
+            return
+        if self._outputs is None or self._failed:
+            if now >= self._again:
+                self._making = asyncio.create_task(self._made(), name="appender")
+        elif not (left := self._left(tasks)):
+            self._append_by(self._outputs)
+        elif now >= self._again:
+            self._again = now + AGAIN_SECONDS
+            for task in left:
+                task.ask_checkpoint()
+
+    def _append_by(self, outputs: Outputs) -> None:
+        self._worker.appender, self._used, self._again = outputs, True, 0.0
+        log.info("all partitions append to %s by one producer from here on", self._topic)
 
     async def _connected(self, tasks: Sequence[PartitionTask]) -> Outputs | None:
         """To the log, once all partitions have been this worker's since it was fenced; None where that is not known."""
-        if self._worker.appender is None and self._proved.issuperset(tasks):  # it has failed
-            await self.stop()
         outputs = await self._made()
         if outputs is None or self._worker.appender is not None:
             return outputs
-        left = [task for task in tasks if task not in self._proved]
-        for task, proof in zip(left, await asyncio.gather(*map(_proof, left)), strict=True):
-            if proof is True:
-                self._proved.add(task)
-            elif proof is not False:
+        left = self._left(tasks)
+        proofs = await asyncio.gather(*(task.prove() for task in left), return_exceptions=True)
+        for task, proof in zip(left, proofs, strict=True):
+            if proof is not None:
                 await task.fails(proof)
-        if self.paused or outputs is not self._outputs or not self._proved.issuperset(tasks):
+        if self.paused or outputs is not self._outputs or self._left(tasks):
             self._again = time.monotonic() + AGAIN_SECONDS
             return None
-        self._worker.appender = outputs
-        log.info("all partitions append to %s by one producer from here on", self._topic)
+        self._append_by(outputs)
         return outputs
 
     def begin(self, tasks: Sequence[PartitionTask]) -> None:
-        """Take turns of these, if they are all partitions and there is a backlog. Else have them append together,
-        without a wait for the producer."""
-        if self.paused or len(tasks) != self._worker.spec.partitions or any(task.busy for task in tasks):
+        """Take turns of these, if they are all partitions and there is a backlog. Else have them append together."""
+        if self.paused or len(tasks) != self._worker.spec.partitions:
             return
         connected = self._worker.appender is not None
-        begins = (connected or time.monotonic() >= self._again) and self._can(tasks)
-        if not (begins or connected) and time.monotonic() >= self._again:
-            wanted = len(tasks) > 1 and any(task.shared.appends for task in tasks)
-            if wanted and all(task.appends_together for task in tasks):
-                begins = self._outputs is not None
-                if not begins and (self._making is None or self._making.done()):
-                    self._making = asyncio.create_task(self._made(), name="appender")
-        if begins:
-            self._task = asyncio.create_task(self._take(tasks), name="joint-turns")
-            for task in tasks:
-                task.leave_to(self._task)
-            self._task.add_done_callback(lambda _: self._ended(tasks))
+        if (connected or time.monotonic() >= self._again) and self._can(tasks):
+            if not any(task.busy for task in tasks):
+                self._task = asyncio.create_task(self._take(tasks), name="joint-turns")
+                for task in tasks:
+                    task.leave_to(self._task)
+                self._task.add_done_callback(lambda _: self._ended(tasks))
+        elif (
+            not connected
+            and len(tasks) > 1
+            and any(task.shared.appends for task in tasks)
+            and all(task.appends_together for task in tasks)
+        ):
+            self._connect(tasks)
 
     def _can(self, tasks: Sequence[PartitionTask]) -> bool:
         return (
@@ -191,7 +223,7 @@ class JointTurns:
         )
 
     async def _take(self, tasks: Sequence[PartitionTask]) -> None:
-        self._more = True
+        self._more, self._next = True, -1  # others may have appended since the last one
         try:
             outputs = await self._connected(tasks)
             while outputs is not None and self._more and self._can(tasks):
@@ -280,11 +312,3 @@ class JointTurns:
                 raise KafkaError(f"records of {self._topic} stand at offset {done.offset}, not at {first}, as reckoned")
             first += n
         self._next = first
-
-
-async def _proof(task: PartitionTask) -> bool | Exception:
-    """Whether a partition is this worker's, or why it cannot go on."""
-    try:
-        return await task.prove()
-    except Exception as error:
-        return error

@@ -382,13 +382,12 @@ class SharedLog:
             self._outstanding.popleft()  # nobody else takes one
         if not values:
             return
-        appender = self._host.appender or self._outputs
-        if appender is not self._appender:
+        while (appender := self._host.appender or self._outputs) is not self._appender:
             await self.flush()
-            self._appender = appender
+            self._appender = appender  # which may have ended meanwhile
         time_ms = int(1000 * time.time())
         for value in values:
-            future = await appender.append(self._topic, value, time_ms)
+            future = await self._appender.append(self._topic, value, time_ms)
             future.add_done_callback(partial(self._has_appended, value, time_ms))
             self._outstanding.append(future)
 

@@ -68,6 +68,7 @@ class Checkpoints:
     ) -> None:
         self.dirty = False  # something is known that no checkpoint has, nor will have once written
         self.due = self._slot = first_due(host.spec.checkpoint.every, learner.partition)
+        self.begun = -math.inf  # when the last one was that is written (monotonic)
         self.state = state
         self.changelog_bytes = state.n_bytes
         self.live_bytes = state.live_bytes
@@ -150,6 +151,7 @@ class Checkpoints:
         await self._append({checkpoint.chunk_key(self._partition, d): chunk for d, chunk in encoded.new.items()})
         await self._append({checkpoint.manifest_key(self._partition): encoded.data})
         self._sequence += 1
+        self.begun = started
         self.state.settle()
         self._reporter.is_durable(beside.events)
         meta, tps = encoded.manifest.meta, self._host.inputs.tps(self._partition)

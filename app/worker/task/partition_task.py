@@ -399,15 +399,22 @@ class PartitionTask(Turns):
         else:
             self.host.fetches.ask_at(self.due)
 
-    async def prove(self) -> bool:
-        """Write a checkpoint, which the broker refuses where another worker has taken the partition over. False where
-        none can be made now."""
+    async def prove(self) -> None:
+        """Write a checkpoint, where one can be made now. The broker refuses it where another worker has taken the
+        partition over."""
         await self.checkpoints.settle()
         await self.shared.append()
         await self.checkpoints.begin(self._beside)
-        made = self.checkpoints.writing
         await self.checkpoints.settle()
-        return made
+
+    def proved_since(self, since: float) -> bool:
+        """Whether a checkpoint is written that was begun after then (monotonic)."""
+        return self.checkpoints.begun > since
+
+    def ask_checkpoint(self) -> None:
+        """Write one with the next turn that can."""
+        self.checkpoints.dirty, self.checkpoints.due = True, 0.0
+        self.wake()
 
     async def fails(self, error: BaseException) -> None:
         """A turn of all partitions has."""
