@@ -151,9 +151,9 @@ class Checkpoints:
         await self._append({checkpoint.chunk_key(self._partition, d): chunk for d, chunk in encoded.new.items()})
         await self._append({checkpoint.manifest_key(self._partition): encoded.data})
         self._sequence += 1
-        self.begun = started
         self.state.settle()
         self._reporter.is_durable(beside.events)
+        self.begun = started
         meta, tps = encoded.manifest.meta, self._host.inputs.tps(self._partition)
         self._host.inputs.commit({tp: meta[state_field(role, "offset")] for role, tp in tps.items()})
         n_bytes = len(encoded.data) + sum(map(len, encoded.new.values()))
