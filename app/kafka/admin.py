@@ -88,17 +88,17 @@ async def one_client(connection: Connection) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def admin_client(connection: Connection, seconds: float = REQUEST_SECONDS) -> AsyncIterator[Any]:
+async def admin_client(connection: Connection) -> AsyncIterator[Any]:
     """An admin client; an error of Kafka that is not handled inside becomes a BrokerError."""
     around = _KEPT.get()
-    kept = around[1] if around is not None and around[0] is connection else list[Any]()
+    kept = around[1] if around is not None and around[0] is connection else None
     with quiet():
-        settings = {"request_timeout_ms": max(1, int(1000 * seconds)), "client_id": "riparian-admin"}
-        client = kept[0] if kept else connection.admin(**settings)
+        timeout_ms = int(1000 * REQUEST_SECONDS)
+        client = kept[0] if kept else connection.admin(request_timeout_ms=timeout_ms, client_id="riparian-admin")
         try:
             if not kept:
                 await start(client, connection)  # which finds out by itself why it is not let in
-                if around is not None:
+                if kept is not None:
                     kept.append(client)
             try:
                 yield client
@@ -113,7 +113,7 @@ async def admin_client(connection: Connection, seconds: float = REQUEST_SECONDS)
                 f"or name another by --broker HOST:PORT."
             ) from error
         finally:
-            if around is None or client not in around[1]:
+            if client not in (kept or ()):
                 await client.close()
 
 

@@ -26,7 +26,6 @@ async def ask(
     connection: Connection,
     what: Command,
     seconds: float,
-    on_answer: Callable[[EventRecord], None] = lambda event: None,
     on_written: Callable[[Manifest], None] = lambda manifest: None,
 ) -> tuple[dict[int, EventRecord], dict[int, Manifest]]:
     """Send a command, and wait for a checkpoint of every partition behind it; raises what `command_client.ask` does.
@@ -42,7 +41,7 @@ async def ask(
     topic = changelog_topic(spec.name)
     tps = [TopicPartition(topic, k) for k in range(min(spec.partitions, await n_partitions(connection, topic)))]
     ends = {tp.partition: bounds.end for tp, bounds in (await bounds_of(connection, tps, EVERYTHING)).items()}
-    answers = await command_client.ask(spec, connection, what, seconds, on_answer)
+    answers = await command_client.ask(spec, connection, what, seconds)
     # One answers for all where they learn one model, and they come to its command one after the other.
     places = {k: answers.get(k if k in spec.commanded else 0) for k in ends}
     wanted = {k: answer.control_offset or 0 for k, answer in places.items() if answer is not None}

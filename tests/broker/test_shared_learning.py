@@ -210,6 +210,22 @@ def test_a_backlog_is_predicted_as_if_it_came_in_the_order_of_its_records(stream
     assert check_replicas(s.broker, s.spec) == []
 
 
+def ends(s: Any, n: int) -> None:
+    """A worker takes what there is of n instances, which are then held."""
+    with s.worker() as worker:
+        settled(s, n, worker)
+        assert worker.stop() == 0, worker.output[-3000:]
+    holds_all(s, n)
+
+
+def holds_all(s: Any, n: int) -> None:
+    """Replicas are equal, and each partition has predicted its share of n instances once."""
+    assert check_replicas(s.broker, s.spec) == []
+    for p in range(PARTITIONS):
+        s.check(s.stored(p))
+        assert s.holds(p).n_predictions == len(s.predictions(p)) == n // PARTITIONS
+
+
 def test_a_backlog_goes_on_where_a_worker_died_in_a_turn_of_all_partitions(stream: Any) -> None:
     """What it had appended counts, also where its predictions were not sent."""
     n = 12_000
@@ -228,13 +244,7 @@ def test_a_backlog_goes_on_where_a_worker_died_in_a_turn_of_all_partitions(strea
             place = max((one.places["features"] for one in told if one.partition == p), default=0)
             unsent += place > len(s.predictions(p))
     assert unsent >= 2
-    with s.worker() as worker:
-        settled(s, n, worker)
-        assert worker.stop() == 0, worker.output[-3000:]
-    assert check_replicas(s.broker, s.spec) == []
-    for p in range(PARTITIONS):
-        s.check(s.stored(p))
-        assert s.holds(p).n_predictions == len(s.predictions(p)) == n // PARTITIONS
+    ends(s, n)
 
 
 def test_live_records_go_on_where_a_worker_died_that_appended_for_all(stream: Any) -> None:
@@ -249,13 +259,7 @@ def test_live_records_go_on_where_a_worker_died_that_appended_for_all(stream: An
                     s.give(instances(10, n), partition=p)
                     n += 10
             assert worker.process.wait(PATIENCE) == EXIT_CODE, f"{point}: {worker.output[-3000:]}"
-    with s.worker() as worker:
-        settled(s, n, worker)
-        assert worker.stop() == 0, worker.output[-3000:]
-    assert check_replicas(s.broker, s.spec) == []
-    for p in range(PARTITIONS):
-        s.check(s.stored(p))
-        assert s.holds(p).n_predictions == len(s.predictions(p))
+    ends(s, n)
 
 
 def test_a_worker_that_was_stopped_while_it_appended_for_all_corrupts_nothing(stream: Any) -> None:
@@ -276,10 +280,7 @@ def test_a_worker_that_was_stopped_while_it_appended_for_all_corrupts_nothing(st
         first.process.send_signal(signal.SIGCONT)
         settled(s, n, first, second)
         assert [worker.stop() for worker in (first, second)] == [0, 0]
-    assert check_replicas(s.broker, s.spec) == []
-    for p in range(PARTITIONS):
-        s.check(s.stored(p))
-        assert s.holds(p).n_predictions == len(s.predictions(p)) == n // PARTITIONS
+    holds_all(s, n)
 
 
 def test_a_file_is_applied_at_one_place_and_workers_go_on_with_it(stream: Any) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,19 @@ LATER = (
     "(riparian worker)."
 )
 WRITING = "The command was answered; the checkpoint comes once it is written."
+
+
+def _answered(spec: "Spec", what: "Command", answers: "Mapping[int, EventRecord]", silent: list[int]) -> dict[str, Any]:
+    """What --json shows of a command."""
+    import msgspec
+
+    return {
+        "stream": spec.name,
+        "id": what.id,
+        "command": what.command,
+        "answers": [msgspec.to_builtins(event) for event in answers.values()],
+        "silent": silent,
+    }
 
 
 def _listed(partitions: Sequence[int]) -> str:
@@ -95,16 +108,7 @@ def _run(
     answers = asyncio.run(command_client.ask(declared, connection, asked, wait, show))
     silent = [partition for partition in declared.commanded if partition not in answers]
     if as_json:
-        import msgspec
-
-        found = {
-            "stream": declared.name,
-            "id": asked.id,
-            "command": asked.command,
-            "answers": [msgspec.to_builtins(event) for event in answers.values()],
-            "silent": silent,
-        }
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(_answered(declared, asked, answers, silent)))
     elif silent:
         click.echo(f"No answer from {_listed(silent)} in {wait:g} s. {LATER}")
     if silent or any(event.event != "applied" for event in answers.values()):
@@ -174,18 +178,10 @@ def checkpoint(stream: Path, connection: Connection, by: str | None, wait: float
         none = {"partition": partition, "sequence": None, "age_seconds": None}
         missing.append(none if findings.manifest is None else written(findings.manifest))
     if as_json:
-        import msgspec
-
-        said = {
-            "stream": spec.name,
-            "id": what.id,
-            "command": what.command,
-            "answers": [msgspec.to_builtins(event) for event in answers.values()],
-            "silent": silent,
-            "checkpoints": [written(manifest) for manifest in found.values()],
-            "missing": missing,
-        }
-        click.echo(json.dumps(said))
+        checkpoints = [written(manifest) for manifest in found.values()]
+        click.echo(
+            json.dumps(_answered(spec, what, answers, silent) | {"checkpoints": checkpoints, "missing": missing})
+        )
     elif missing:
         ages = [
             f"partition {one['partition']} "
