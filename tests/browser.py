@@ -1,7 +1,9 @@
 """A real Chromium for the tests of the live page: without it they are left out."""
 
+import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -63,6 +65,16 @@ class Look:
         self.page.goto(f"{self.url}/?stream={stream}&tab={tab}")
         self.page.wait_for_selector("main > *", state="attached")
         return self.page
+
+    @contextmanager
+    def late(self, pattern: str) -> Iterator[None]:
+        """What is asked by such an address is not answered before the end."""
+        held, late = list[Any](), [True]
+        self.page.route(re.compile(pattern), lambda route: held.append(route) if late else route.continue_())
+        yield
+        late.clear()
+        for route in held:
+            route.continue_()
 
     def until(self, condition: str, argument: Any = None) -> None:
         """Ask again and again until it is so; not with each frame, which would be drawn for it."""

@@ -19,7 +19,6 @@ from tests.app.page_records import SHIFT, compared, drift, letter, model, part, 
 from tests.app.page_server import Fed, served, serving_of
 from tests.app.page_worlds import WORLDS, shown
 from tests.browser import Look, browser, chromium
-from tests.processes import until
 
 __all__ = ["browser", "chromium", "served"]  # fixtures
 
@@ -251,6 +250,21 @@ AXES = """async () => {
 }"""
 
 
+def test_a_chart_is_saved_no_sooner_than_it_is_drawn(browser: Any, tmp_path: Path) -> None:
+    with shown(tmp_path, ["fine"]) as (url, _):
+        look = Look(browser, url)
+        with look.late(r"/history\?"):
+            page = look.open("fine", "overview")
+            buttons = [page.get_by_role("button", name=name) for name in ("CSV", "PNG")]
+            for button in buttons:
+                button.evaluate("(button) => button.click()")
+                assert button.is_disabled()
+        for button in buttons:
+            with page.expect_download():
+                button.click()
+        assert not look.wrong, look.wrong
+
+
 def test_marks_follow_the_width_a_line_is_switched_off_and_a_drag_zooms(browser: Any, tmp_path: Path) -> None:
     with shown(tmp_path, ["recovering", "worker-gone"]) as (url, _):
         look = Look(browser, url, viewport={"width": 1400, "height": 900})
@@ -349,22 +363,12 @@ def test_steering_offers_what_would_change_something(browser: Any, tmp_path: Pat
             page.screenshot(path=Path(folder) / "promote.png")
         page.keyboard.press("Escape")
         page.get_by_role("link", name="Overview").click()
-        look.until_drawn()
-
-        came = dict[str, Any]()
-        page.on("download", lambda one: came.update({one.suggested_filename: one}))
+        page.wait_for_selector("section.ops")
 
         def saved(name: str) -> Path:
-            """A click may come while the chart is drawn anew, and its file after the next click."""
-            file = f"riparian.{name.lower()}"
-
-            def asked() -> bool:
+            with page.expect_download() as came:
                 page.get_by_role("button", name=name).click()
-                page.wait_for_timeout(1000)
-                return file in came
-
-            until(asked)
-            return Path(came[file].path())
+            return Path(came.value.path())
 
         lines = saved("CSV").read_text().splitlines()
         assert lines[0].startswith("time,objective:")

@@ -59,9 +59,10 @@ export class Chart {
     });
     this.values = new Map();
     this.when = h("span", { class: "when" });
+    const file = (name, title, onclick) => h("button", { type: "button", class: "note", title, disabled: true, onclick }, name); // until it is drawn
+    this.files = ends ? [file("CSV", "Save the lines of this page", () => this.save()), file("PNG", "Save this chart", () => this.picture())] : [];
     this.legend = h("div", { class: "legend" }, title ? h("span", { class: "name" }, title) : null, unit ? h("span", { class: "note" }, unit) : null,
-      lines.map((line) => this.entry(line)), this.when, ends ? h("button", { type: "button", class: "note", title: "Save the lines of this page", onclick: () => this.save() }, "CSV") : null,
-      ends ? h("button", { type: "button", class: "note", title: "Save this chart", onclick: () => this.picture() }, "PNG") : null);
+      lines.map((line) => this.entry(line)), this.when, this.files);
     this.element = h("div", { class: fills ? "chart fills" : "chart" }, this.legend, above, this.canvas);
     this.canvas.addEventListener("pointermove", (event) => this.hover(event));
     this.canvas.addEventListener("pointerleave", () => { this.began = null; shared.point(null); });
@@ -194,6 +195,7 @@ export class Chart {
     const history = this.shared.history;
     const box = this.element.getBoundingClientRect();
     if (!history || box.width === 0) return;
+    for (const each of this.files) each.disabled = false;
     const ratio = window.devicePixelRatio || 1;
     const below = (this.axis ? AXIS : 0) + (this.reigns ? STRIP : 0);
     if (this.fills) { // the picture is out of the flow, so that its card can shrink again
