@@ -211,9 +211,11 @@ def test_a_stream_in_each_state_has_its_sentence_and_first_figure(gallery: tuple
     assert not look.wrong, look.wrong
 
 
-def test_what_makes_a_page_ready_is_little_and_an_update_makes_no_chart_anew(browser: Any, tmp_path: Path) -> None:
+def test_what_makes_a_page_ready_is_little_and_neither_update_nor_theme_makes_a_chart_anew(
+    browser: Any, tmp_path: Path
+) -> None:
     """What its times follow from (`benchmarks/page.py` has these): each part is asked for once, all of them are small,
-    and what an update draws is drawn where it stood."""
+    and what an update or another theme draws is drawn where it stood."""
     with shown(tmp_path, ["fine"]) as (url, watch):
         look = Look(browser, url, viewport={"width": 1400, "height": 900})
         asked = list[str]()
@@ -234,6 +236,11 @@ def test_what_makes_a_page_ready_is_little_and_an_update_makes_no_chart_anew(bro
         watch.tell(reports.write(msgspec.structs.replace(last, time=now, classes=classes)))
         page.wait_for_function("() => document.querySelector('p.big').textContent.startsWith('12.5')")
         stood = "[...document.querySelectorAll('canvas, main > .card')].every((each) => each.stood)"
+        assert page.evaluate(stood)
+        drawn = "document.querySelector('canvas').toDataURL()"
+        light = page.evaluate(drawn)
+        page.locator("#theme").click()
+        look.until(f"(light) => {drawn} !== light", light)
         assert page.evaluate(stood)
         look.context.close()
 
@@ -464,6 +471,7 @@ def test_a_value_that_broke_is_named_and_its_card_says_what_it_adds(
     with serving(sock):
         look = Look(browser, f"http://127.0.0.1:{sock.getsockname()[1]}")
         watch.tell(*parts(now), reports.write(record))
+        inks = set[str]()
         look.open("taps", "overview")
         for width in look.everywhere():
             look.until_said("Accuracy fell for country PT, from 95 to 60 %.", "#verdict")
@@ -471,8 +479,10 @@ def test_a_value_that_broke_is_named_and_its_card_says_what_it_adds(
             table = look.page.get_by_role("table", name="Quality by country")
             table.wait_for()
             assert {"−11.7", "<b>ES</b>"} <= set(table.inner_text().split())
+            inks.add(table.locator("rect").first.evaluate("(bar) => getComputedStyle(bar).fill"))
             if shots := os.environ.get("SEGMENT_SHOTS"):
                 look.page.screenshot(path=f"{shots}/{width}.png", full_page=True)
+        assert len(inks) == 2, inks  # of the light and the dark
         look.open("taps", "quality")
         for _ in look.everywhere():
             table.wait_for()

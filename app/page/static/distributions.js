@@ -1,7 +1,7 @@
 // How a feature, or what a model predicts, was distributed before a drift and after it: shares of its values, bin by bin.
 
 import { table } from "./widgets.js";
-import { SIGNS, colour, dash, h, moment, number, percent, signalOf } from "./format.js";
+import { SIGNS, dash, h, moment, number, percent, signalOf } from "./format.js";
 
 const WIDTH = 360, HEIGHT = 130, BOTTOM = 22, LEFT = 38, MOST = 6, MOST_BARS = 24, MOST_ROWS = 30, LETTERS = 8;
 const FAR = [0.25, 0.1]; // stability index, as credit scorecards are judged
@@ -33,8 +33,8 @@ export function histogram(event) {
   const every = Math.ceil((short(kept.map((i) => names[i]).reduce((a, b) => (b.length > a.length ? b : a), "")).length * 7.5) / step);
   kept.forEach((i, k) => {
     const x = LEFT + step * (k + 0.5), title = h("title", {}, `${names[i]}: ${percent(before[i])} before, ${percent(after[i])} after`);
-    parts.push(h("g", {}, title, h("rect", { x: x - bar, y: y(before[i]), width: bar, height: y(0) - y(before[i]), fill: colour("--slate2") }),
-      h("rect", { x, y: y(after[i]), width: bar, height: y(0) - y(after[i]), fill: colour("--accent") })));
+    parts.push(h("g", {}, title, h("rect", { x: x - bar, y: y(before[i]), width: bar, height: y(0) - y(before[i]), fill: "var(--slate2)" }),
+      h("rect", { x, y: y(after[i]), width: bar, height: y(0) - y(after[i]), fill: "var(--accent)" })));
     const own = shift.values || i === 0 || i > names.length - 3;
     const label = own ? short(i === 0 && shift.edges ? "below" : i === names.length - 2 && shift.edges ? "above" : names[i]) : number(shift.edges[i]);
     if (k % every === 0) parts.push(h("text", { x, y: HEIGHT - 6, "text-anchor": "middle" }, label));

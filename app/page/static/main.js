@@ -290,7 +290,7 @@ byId("theme").addEventListener("click", () => {
   const theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
   document.documentElement.dataset.theme = theme;
   localStorage.setItem("theme", theme);
-  app.open();
+  if (app.status) app.history(); // canvases alone keep the colours of when they were drawn
 });
 byId("partition").addEventListener("change", (event) => app.go({ partition: event.target.value === "" ? null : Number(event.target.value) }));
 addEventListener("popstate", () => app.open());

@@ -1,13 +1,13 @@
 // What each value of a feature adds to a fall: share times rate, now less before.
 
 import { card, table } from "./widgets.js";
-import { SIGNS, colour, count, h, moment, number, percent } from "./format.js";
+import { SIGNS, count, h, moment, number, percent } from "./format.js";
 
 const MOST = 8, WIDTH = 100;
 
 function bar(row, most, bad) {
   const width = most ? Math.max(1, (WIDTH * Math.abs(row.adds)) / most) : 1;
-  return h("svg", { viewBox: `0 0 ${WIDTH} 10`, width: "100%", height: 10, preserveAspectRatio: "none", "aria-hidden": "true" }, h("rect", { x: 0, y: 0, width, height: 10, fill: colour(bad && row.since ? "--bad" : "--slate2") }));
+  return h("svg", { viewBox: `0 0 ${WIDTH} 10`, width: "100%", height: 10, preserveAspectRatio: "none", "aria-hidden": "true" }, h("rect", { x: 0, y: 0, width, height: 10, fill: `var(${bad && row.since ? "--bad" : "--slate2"})` }));
 }
 
 function rowsOf({ values, share }, now) {

@@ -1,6 +1,6 @@
 // A tree as a river: its width is the share of the instances, its colour the class. Branches open and close.
 
-import { h, colour, count, number, percent } from "./format.js";
+import { h, count, number, percent } from "./format.js";
 
 const COLUMN = 124, NARROW = 84, LETTER = 6.6, WORDS = 16, SIDE = 280, ROW = 24, KNOB = 5, OPEN = 14;
 
@@ -113,7 +113,7 @@ export class River {
       const half = thick(at) / 2;
       const flow = h("path", {
         class: "flow", d: this.ribbon(at, x, end, half, nodes, middle, thick, column),
-        fill: colour(index < 0 ? "--slate2" : `--m${(index + 1) % 5}`),
+        fill: `var(${index < 0 ? "--slate2" : `--m${(index + 1) % 5}`})`,
         opacity: (path.has(at) && this.chosen ? 0.75 : 0.14 + 0.3 * (share === null ? 0.5 : Math.max(0, 2 * share - 1))).toFixed(2),
         onclick: () => this.choose(at, false),
       });
