@@ -1,6 +1,7 @@
 """What the live page shows in a real Chromium, state by state, without Kafka: its server is given the records."""
 
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -130,7 +131,7 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
         page.keyboard.press("Enter")
         wide.until_said("errors of champion")
         page.wait_for_function("() => document.activeElement.id === 'main'")
-        assert page.get_by_role("table", name="Events of drift").count() == 1
+        page.get_by_role("table", name="Events of drift").wait_for()
         assert page.locator("svg.strip").count() == 1
         moved = {"model": None, "signal": "a", "detector": "two-sample", "before": 0.5, "after": 0.09}
         watch.views[0].take_drift(drift(**moved, shift=SHIFT), int(time.time() * 1000))
@@ -303,6 +304,28 @@ def test_marks_follow_the_width_a_line_is_switched_off_and_a_drag_zooms(browser:
         assert page.locator("a.stream h2").all_inner_texts() == ["worker-gone", "recovering"]
         look.until_said("Recall at 1 % alerts", "a.stream")
         assert not look.accessible(), look.accessible()
+        assert not look.wrong, look.wrong
+        look.context.close()
+
+
+def test_what_comes_when_one_has_gone_on_changes_nothing(browser: Any, tmp_path: Path) -> None:
+    """Of two streams: what the first one's page asked for, and what the second one's page would begin with."""
+    second = re.compile(r"/worker-gone\?")
+    with shown(tmp_path, ["recovering", "worker-gone"]) as (url, _):
+        look = Look(browser, url)
+        with look.late(r"/deadletters$|/worker-gone\?"):
+            page = look.open("recovering", "deadletters")
+            choice = page.get_by_role("combobox", name="Stream", exact=True)
+            with page.expect_request(second):
+                choice.select_option("worker-gone")
+            with page.expect_request(second):  # nobody has told of it yet
+                page.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+            choice.select_option("")
+            page.wait_for_selector("a.stream")
+        with page.expect_response("**/api/streams"):  # the board asks again
+            pass
+        assert page.locator("a.stream").count() == 2
+        assert not page.locator("#tabs *").count()
         assert not look.wrong, look.wrong
         look.context.close()
 

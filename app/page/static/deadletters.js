@@ -74,9 +74,16 @@ async function open(app, one) {
 export function deadletters(app) {
   const body = h("div"), list = h("div");
   const again = (title, wanted) => h("button", { type: "button", "aria-label": title, onclick: () => retry(app, title, wanted) }, "Retry…");
-  async function read() {
-    const found = await app.get("/deadletters");
-    const { actions } = app.status, total = found.groups.reduce((a, { n }) => a + n, 0);
+  let told = null, asked = false;
+  async function update() {
+    const { actions, n_letters, n_retried } = app.status, now = n_letters + n_retried;
+    if (asked || now === told) return;
+    asked = true;
+    const found = await app.get("/deadletters").catch(() => null); // the stream of events says that nobody answers
+    asked = false;
+    if (found === null) return;
+    told = now;
+    const total = found.groups.reduce((a, { n }) => a + n, 0);
     const all = ({ reason, field, means, again: may }) => (may ? again(`Retry ${reason}${field ? ` of ${field}` : ""}`, { reason, field }) : h("span", { class: "note" }, means ? "no retry helps" : ""));
     const rows = found.groups.map((one) => [one.reason, one.field, count(one.n), percent(one.n / total, 0), one.means ? marked(`The record ${one.means}.`) : "", ...(actions ? [all(one)] : [])]);
     body.replaceChildren(rows.length ? table([["Reason"], ["Field"], ["Last 24 h", "r"], ["Share", "r"], ["It means"], ...(actions ? [["All of these"]] : [])], rows, "Reasons of the last day")
@@ -89,13 +96,7 @@ export function deadletters(app) {
       found.letters.map((one) => [moment(one.time), count(one.n), one.topic, String(one.partition), count(one.offset), one.reason, one.detail, bytes(one.size), show(one), ...(actions ? [retried(one)] : [])]), "The last dead letters")
       : h("p", { class: "empty" }, "Nothing to show."));
   }
-  read();
-  let told = app.status.n_retried + app.status.n_letters;
   return {
-    elements: [card("Why records were rejected", "last 24 hours", body), card("The last ones", "equal ones are one row, of the newest not retried", list)], history() {},
-    update() {
-      const now = app.status.n_retried + app.status.n_letters;
-      if (now !== told) { told = now; read(); }
-    },
+    elements: [card("Why records were rejected", "last 24 hours", body), card("The last ones", "equal ones are one row, of the newest not retried", list)], history() {}, update,
   };
 }

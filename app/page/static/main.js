@@ -87,10 +87,10 @@ const app = {
   // ---------------------------------------------------------------------------------------------
 
   async open() {
-    const before = `${this.stream} ${this.partition}`;
+    const turn = (this.turn = {});
     this.read();
-    this.first = null;
     const all = await this.get("/streams", "/api").catch(() => null);
+    if (turn !== this.turn) return; // one has gone on
     if (all === null) return this.silent();
     byId("version").textContent = `Riparian ${all.version}`;
     if (this.stream === null && all.streams.length === 1) this.stream = all.streams[0].name;
@@ -100,16 +100,20 @@ const app = {
       this.blank(h("p", { class: "card" }, `There is no stream ${this.stream} on this page.`));
       return;
     }
-    if (before !== `${this.stream} ${this.partition}` || !this.status || !this.events) {
-      this.status = await this.get(`?partition=${this.partition ?? ""}`);
+    const of = `${this.stream} ${this.partition}`;
+    if (of !== this.of || !this.status || !this.events) {
+      const status = await this.get(`?partition=${this.partition ?? ""}`);
+      if (turn !== this.turn) return;
+      Object.assign(this, { status, of });
       this.listen();
     }
     this.tabs();
     this.fields();
+    this.first = null;
     this.page = VIEWS.find(({ name }) => name === this.tab).make(this);
     byId("main").replaceChildren(...this.page.elements);
     this.update();
-    await this.history();
+    this.history();
   },
 
   blank(...elements) {
@@ -267,7 +271,7 @@ const app = {
     try {
       let [found, happened_] = await ask(from);
       const first = begun(found).from ?? from;
-      if (!this.from && first - from > 0.1 * (to - from) && this.status?.progress === null) { // a young stream: the same in finer steps
+      if (page === this.page && !this.from && first - from > 0.1 * (to - from) && this.status?.progress === null) { // a young stream: the same in finer steps
         this.first = first;
         [found, happened_] = await ask(first);
       }
