@@ -409,6 +409,10 @@ def test_steering_offers_what_would_change_something(browser: Any, tmp_path: Pat
         wide, high = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:], "big")
         assert wide == drawn[0]
         assert high > drawn[1]  # title and lines stand above
+        page.go_back()
+        table.get_by_role("button", name="Promote tree…").click()
+        page.go_forward()
+        page.locator("dialog").wait_for(state="detached")
         assert all("409" in one for one in look.wrong), look.wrong  # there is no Kafka to read a model from
         look.context.close()
 

@@ -89,6 +89,7 @@ const app = {
   async open() {
     const turn = (this.turn = {});
     this.read();
+    document.querySelector("dialog")?.close(); // it asks about what was shown
     const all = await this.get("/streams", "/api").catch(() => null);
     if (turn !== this.turn) return; // one has gone on
     if (all === null) return this.silent();
