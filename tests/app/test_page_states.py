@@ -330,6 +330,23 @@ def test_what_comes_when_one_has_gone_on_changes_nothing(browser: Any, tmp_path:
         look.context.close()
 
 
+def test_a_tree_is_there_with_its_buttons(browser: Any, tmp_path: Path) -> None:
+    """Also where the browser draws no frame meanwhile."""
+    node = {"parent": None, "children": [], "weight": 1.0, "value": {"ok": 1.0}, "if": "", "feature": None}
+    found = {
+        "summary": {"sequence": 1, "created": 0, "n_nodes": 1, "learner": "hoeffding-tree"},
+        "trees": [{"nodes": [node]}], "members": {}, "classes": ["ok"], "importance": [], "outline": [],
+    }  # fmt: skip
+    with shown(tmp_path, ["plain"]) as (url, _):
+        look = Look(browser, url)
+        look.page.add_init_script("window.requestAnimationFrame = () => 0")
+        look.page.route("**/models/champion", lambda route: route.fulfill(json=found))
+        look.open("plain", "models").get_by_role("button", name="Open all").click()
+        look.page.wait_for_selector(".tree svg")
+        assert not look.wrong, look.wrong
+        look.context.close()
+
+
 def test_whom_a_pool_believes_is_drawn_over_time(browser: Any, tmp_path: Path) -> None:
     names = [*"abcdefghijklm"]  # one more than has room
     with shown(tmp_path, ["plain"]) as (url, watch):

@@ -345,7 +345,7 @@ export function models(app) {
         buttons.append(h("button", { type: "button", "aria-label": "Tree before", onclick: () => load((number_ + trees.length - 1) % trees.length) }, "←"),
           h("button", { type: "button", "aria-label": "Next tree", onclick: () => load((number_ + 1) % trees.length) }, `Tree ${number_ + 1} of ${trees.length} →`));
       }
-      requestAnimationFrame(() => {
+      queueMicrotask(() => { // where it stands, it has a width
         river = new River(tree, found.classes, picture.clientWidth);
         picture.replaceChildren(river.element);
         river.draw();
