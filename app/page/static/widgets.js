@@ -60,7 +60,7 @@ export function polled(app, path, ms, told, draw) {
     const text = JSON.stringify(found);
     if (text === shown) return;
     shown = text;
-    if (draw({ ...found, class: found.task === "anomaly" ? "anomaly" : found.class })) setTimeout(look, SOON_MS);
+    if (draw({ ...found, class: found.task === "anomaly" ? "anomaly" : found.class })) setTimeout(() => told.isConnected && look(), SOON_MS);
   }
   look();
   return () => { if (Date.now() - asked > ms) look(); };
