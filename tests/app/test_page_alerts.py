@@ -115,13 +115,13 @@ def test_alerts_and_quality(
         page.wait_for_url("**at=*")
         page.wait_for_selector(".alert.open")
         # News come without a reload, and leave what is open.
+        focused = page.locator(".alert .line").nth(1)
+        focused.focus()
+        known = focused.locator(".id").text_content()
         outcomes = watch.tail.outcomes["taps"]
         outcomes.take(
             0, 9999, 0, now, {"id": "newest", "y": "fraud", "p": {"fraud": 0.9}, "offset": 9, "reasons": None}
         )
-        focused = page.locator(".alert .line").nth(1)
-        focused.focus()
-        known = focused.locator(".id").text_content()
         watch.version += 1
         until(lambda: page.locator(".alert .id").first.text_content() == "newest")
         assert page.locator(".alert.open").count() == 1

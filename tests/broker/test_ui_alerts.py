@@ -81,7 +81,6 @@ def test_alerts_of_a_stream(browser, broker, tmp_path, topic_name):
             assert sum(shares[:-1]) == pytest.approx(shares[-1], abs=0.1 * len(shares))
             page.locator(".open").get_by_role("link", name=re.compile("^card c-")).click()
             look.until_said("At the last prediction")
-            look.until_said("alert")
             page.wait_for_selector(".mark-alert")
             fine(look, "key")
             page = look.open(s.name, "quality")
