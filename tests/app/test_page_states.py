@@ -330,6 +330,18 @@ def test_what_comes_when_one_has_gone_on_changes_nothing(browser: Any, tmp_path:
         look.context.close()
 
 
+def test_charts_go_on_after_the_stream_of_events_was_refused(browser: Any, tmp_path: Path) -> None:
+    with shown(tmp_path, ["fine"]) as (url, _):
+        look, refused = Look(browser, url), list[Any]()
+        look.page.route(re.compile(r"/live\?"), lambda route: refused.append(route), times=1)
+        page = look.open("fine", "overview")
+        look.until_drawn()
+        with page.expect_request(re.compile(r"/history\?")):
+            refused[0].fulfill(status=503)
+        look.until_said("Live", "#pill")
+        look.context.close()
+
+
 def test_a_tree_is_there_with_its_buttons(browser: Any, tmp_path: Path) -> None:
     """Also where the browser draws no frame meanwhile."""
     node = {"parent": None, "children": [], "weight": 1.0, "value": {"ok": 1.0}, "if": "", "feature": None}

@@ -231,7 +231,7 @@ const app = {
     document.body.classList.add("stale");
     if (!this.events || this.events.readyState === EventSource.CLOSED) {
       clearTimeout(this.timer);
-      this.timer = setTimeout(() => (this.status ? this.listen() : this.open()), AGAIN_MS);
+      this.timer = setTimeout(() => (this.status ? (this.listen(), this.history()) : this.open()), AGAIN_MS);
     }
   },
 
