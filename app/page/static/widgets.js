@@ -49,13 +49,15 @@ const SOON_MS = 700;
 export function polled(app, path, ms, told, draw) {
   let asked = 0, shown = "";
   async function look() {
-    asked = Date.now();
+    asked = Infinity; // one at a time
     let found;
     try {
       found = await app.get(path);
     } catch (error) {
       told.textContent = String(error.message);
       return;
+    } finally {
+      asked = Date.now();
     }
     const text = JSON.stringify(found);
     if (text === shown) return;
