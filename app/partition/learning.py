@@ -251,10 +251,15 @@ class Learning:
         there, and None where no checkpoint can be made of what is known."""
         yield []
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether a step may wait for the process that fits a model."""
+        return self.lineup.may_wait
+
     def hold(self) -> bool:
-        """Whether a step would not wait, for another partition or for the process that fits a model: then call `let_go`
-        after it, in the same thread."""
-        return not self.lineup.may_wait
+        """Whether a step would not wait, for another partition or for that process: then call `let_go` after it, in the
+        same thread."""
+        return not self.may_wait
 
     def let_go(self) -> None:
         """After a step for which `hold` was true."""

@@ -82,16 +82,26 @@ class WorkerContext:
         self._crashing: asyncio.Task[None] | None = None
         # Begun when they are wanted. Two at least: a checkpoint is compressed while a step learns.
         n = max(2, n_cores())
+        self._off = set[asyncio.Future[Any]]()  # what it is at, and what waits for it
         self._pool = ThreadPoolExecutor(n, "learner", initializer=STREAM.set, initargs=(spec.name,))
 
     async def in_thread(self, function: Any, *args: Any) -> Any:
         """Call `function` off the event loop. It has ended when this returns, even if that is by cancellation."""
         future = asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
+        self._off.add(future)
+        future.add_done_callback(self._off.discard)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             await asyncio.wait([future])
             raise
+
+    async def one_ended(self) -> bool:
+        """Wait until one of the calls has ended that are off the event loop; False where none is."""
+        if not self._off:
+            return False
+        await asyncio.wait(self._off, return_when=asyncio.FIRST_COMPLETED)
+        return True
 
     async def crash(self, error: BaseException) -> None:
         """Stop the worker because of `error`. What a person can mend leaves no traceback in the log."""

@@ -4,9 +4,11 @@ import asyncio
 import itertools
 import json
 import math
+import threading
 import time
 import types
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import msgspec
@@ -28,6 +30,7 @@ from riparian.app.state import checkpoint
 from riparian.app.state.log import StateLog
 from riparian.app.stream_file.spec import build
 from riparian.app.worker import agent
+from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.faust_client.backpressure import MAX_RECORDS
 from riparian.app.worker.faust_client.input_logs import Found
 from riparian.app.worker.faust_client.transport import Fetched
@@ -744,7 +747,8 @@ def test_long_steps_are_found_among_many_that_are_brief():
 
 @pytest.mark.parametrize("on_the_loop", [True, False])
 def test_what_is_done_between_steps_is_not_brief_while_its_thread_waits_for_others(on_the_loop, monkeypatch):
-    brief, models = Brief(), types.SimpleNamespace(hold=lambda: on_the_loop, let_go=lambda: None)
+    models = types.SimpleNamespace(may_wait=not on_the_loop, hold=lambda: on_the_loop, let_go=lambda: None)
+    brief = Brief()
     brief.most, worker = 4, types.SimpleNamespace(in_thread=asyncio.to_thread)
     step = waiting_step(monkeypatch)
     for most in (4, 2):  # first it only looks long
@@ -758,7 +762,9 @@ def test_a_step_is_not_brief_while_its_thread_waits_for_others(spec, on_the_loop
     shared, runner = waiting_step(monkeypatch), runner_of(spec)
     runner.host.in_thread, runner.host.encoding = asyncio.to_thread, types.SimpleNamespace(ask=lambda *_: None)
     runner.learner = types.SimpleNamespace(
-        learning=types.SimpleNamespace(hold=lambda: on_the_loop, let_go=lambda: None, takes=lambda n: None),
+        learning=types.SimpleNamespace(
+            may_wait=not on_the_loop, hold=lambda: on_the_loop, let_go=lambda: None, takes=lambda n: None
+        ),
         stages=lambda *_: (shared() or 0.0 for _ in range(2)),
         step=lambda release: shared(),
     )
@@ -768,6 +774,35 @@ def test_a_step_is_not_brief_while_its_thread_waits_for_others(spec, on_the_loop
     for most in (4, 2):
         asyncio.run(runner.step(types.SimpleNamespace(n=4)))
         assert runner._brief.most == most
+
+
+def test_brief_work_waits_while_a_thread_has_the_models_and_goes_to_none(spec):
+    """Partitions whose steps went to threads held up each other's next ones, and so on for ever."""
+    worker, replica, began, end = object.__new__(WorkerContext), Replica(spec), threading.Event(), threading.Event()
+    worker._off, worker._pool = set(), ThreadPoolExecutor(2)
+    brief, where = Brief(), list[threading.Thread]()
+    brief.most = 4
+
+    def copy() -> None:
+        with replica.lock:
+            began.set()
+            end.wait()
+
+    def step() -> None:
+        with replica.lock:
+            where.append(threading.current_thread())
+
+    async def take_turns() -> None:
+        copying = asyncio.create_task(worker.in_thread(copy))
+        await asyncio.to_thread(began.wait)
+        steps = [asyncio.create_task(brief.run(1, step, replica, worker)) for _ in range(8)]
+        await asyncio.sleep(0.01)
+        end.set()
+        await asyncio.gather(copying, *steps)
+
+    asyncio.run(take_turns())
+    worker._pool.shutdown()
+    assert where == [threading.main_thread()] * 8
 
 
 FOREST = {"model": "random-forest"}

@@ -141,10 +141,15 @@ class Replica:
         """Begin with the models that a partition has restored, which gives them up for this."""
         self.lineup, self.fetch_offset, lineup.news = lineup, lineup.place, []
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether whoever learns may wait for the process that fits a model."""
+        return self.lineup is not None and self.lineup.may_wait
+
     def hold(self) -> bool:
-        """Have the lock, unless another thread has it, or whoever learns may wait for the process that fits a model:
-        then call `let_go` as often, in the same thread."""
-        return (self.lineup is None or not self.lineup.may_wait) and self.lock.acquire(blocking=False)
+        """Have the lock, unless another thread has it, or whoever learns may wait: then call `let_go` as often, in the
+        same thread."""
+        return not self.may_wait and self.lock.acquire(blocking=False)
 
     def let_go(self) -> None:
         self.lock.release()

@@ -490,7 +490,7 @@ class PartitionTask(Turns):
         n, learning = release.n, self.learner.learning
         learning.takes(n)
         try:
-            if n <= self._brief.most and learning.hold():
+            if await self._brief.has(n, learning, self.host):
                 try:
                     step, seconds = await self._in_stages(release, self._brief.clock(n))
                 finally:

@@ -17,6 +17,7 @@ T = TypeVar("T")
 # interpreter's lock in turn: with 2 ms here all steps of a pool went that way, and answers took twice as long.
 BRIEF_SECONDS = 0.01
 FEW = 512  # records, at most, that are worked on there
+PATIENT = 8  # calls in threads whose end brief work waits for, before it goes to one
 
 
 class Life(Enum):
@@ -137,8 +138,13 @@ class Turns:
 
 
 class Exclusive(Protocol):
-    """What one thread at a time is at work on."""
+    """What one thread at a time is at work on.
 
+    may_wait : whether work on it may wait for a process that fits a model.
+    """
+
+    @property
+    def may_wait(self) -> bool: ...
     def hold(self) -> bool: ...
     def let_go(self) -> None: ...
 
@@ -172,10 +178,22 @@ class Brief:
         elif seconds > BRIEF_SECONDS:
             self.most = min(self.most, n // 2)
 
+    async def has(self, n: int, on: Exclusive, worker: WorkerContext) -> bool:
+        """Whether work on n records is for the event loop, which holds `on` then. Brief work waits while a thread has
+        it: threads that wait for each other, and for the interpreter, take longer than all that they do. Not for ever,
+        where one after the other has it."""
+        for _ in range(PATIENT):
+            if n > self.most or on.may_wait:
+                return False
+            if on.hold():
+                return True
+            if not await worker.one_ended():
+                return False
+        return False
+
     async def run(self, n: int, work: Callable[[], T], on: Exclusive, worker: WorkerContext) -> T:
-        """Do work on n records: in another thread where that may take long, or another one is at work on the same. A
-        way to a thread and back takes longer than what is brief, and who comes meanwhile has to go there, too."""
-        if n <= self.most and on.hold():
+        """Do work on n records: in another thread where that may take long."""
+        if await self.has(n, on, worker):
             try:
                 found, seconds = _timed(work, self.clock(n))
             finally:
