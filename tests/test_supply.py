@@ -77,15 +77,17 @@ def test_the_locks_hold_what_pyproject_asks_for(lock: str, wanted: list[Requirem
 
 def test_nothing_is_installed_without_hashes() -> None:
     """In the image and by make: with hashes, or Riparian alone. `LOCKED=0` is the exception, and says so."""
-    makefile = (ROOT / "Makefile").read_text().replace("$(PIP)", "pip install")
+    makefile = re.sub(r"[$]\((PIP|UV)\)", "pip install", (ROOT / "Makefile").read_text())
     locked, _, unlocked = makefile.partition("ifeq ($(LOCKED),1)")[2].partition("endif")[0].partition("else\n")
     assert unlocked.count("pip install") == 1
     rest = makefile.replace(unlocked, "")
     for text in (locked, rest, (ROOT / "deploy/Dockerfile").read_text(), (ROOT / ".ci/run").read_text()):
         for line in re.findall(r"^[^#\n]*(?:pip|uv) install (.*)$", text, re.MULTILINE):
             assert line.startswith("--quiet") or "--require-hashes" in line or "--no-deps" in line, line
-            assert "--no-build-isolation" in line or "--only-binary :all:" in line or line.startswith("--quiet"), line
-    assert locked.count("--require-hashes") == 2
+            safe = "--no-build-isolation", "--only-binary :all:", "$(DEV)"
+            assert any(one in line for one in safe) or line.startswith("--quiet"), line
+    assert re.search("^DEV .*--no-build-isolation", makefile, re.MULTILINE)
+    assert locked.count("--require-hashes") == 3
 
 
 def test_another_file_under_a_locked_name_and_version_is_refused(tmp_path: Path) -> None:
