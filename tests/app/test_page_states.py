@@ -469,6 +469,19 @@ def test_dead_letters_say_what_they_mean_by_field(
                 page.screenshot(path=Path(folder) / f"deadletters-{width}.png", full_page=True)
 
 
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [("nowhere", "There is no stream nowhere"), ("taps&partition=99", "There is no such partition")],
+)
+def test_an_address_of_what_is_not_there_says_so(
+    address: str, text: str, browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]]
+) -> None:
+    with served[1](sock := listen("127.0.0.1", 0)):
+        look = Look(browser, f"http://127.0.0.1:{sock.getsockname()[1]}")
+        look.open(address, "overview")
+        look.until_said(text, "main")
+
+
 def test_a_letter_is_shown_as_it_was_sent_and_a_row_retries_what_it_counts(
     browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

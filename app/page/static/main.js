@@ -103,8 +103,8 @@ const app = {
     }
     const of = `${this.stream} ${this.partition}`;
     if (of !== this.of || !this.status || !this.events) {
-      const status = await this.get(`?partition=${this.partition ?? ""}`);
-      if (turn !== this.turn) return;
+      const status = await this.get(`?partition=${this.partition ?? ""}`).catch((error) => turn === this.turn && this.blank(h("p", { class: "card" }, error.message)));
+      if (turn !== this.turn || !status) return;
       Object.assign(this, { status, of });
       this.listen();
     }
