@@ -12,7 +12,6 @@ the partition. A task that is refused is dropped, and what it had in memory with
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection, Iterable
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
@@ -157,7 +156,7 @@ class Assignment:
     async def _insist(self, partitions: list[int], generation: int) -> dict[TP, int]:
         """`_load` until it is done, however long the broker is away, unless another assignment comes."""
         pause = FIRST_PAUSE_SECONDS
-        missing = 0.0  # since when a topic is
+        missing = 0.0  # seconds of pauses since a topic is; a process that was frozen may go by old news at first
         while True:
             try:
                 return await self._load(partitions, generation)
@@ -166,9 +165,9 @@ class Assignment:
                     raise await rights.explained(self.spec, self.connection, "worker", error) from error
                 # A fenced one too: whoever fenced us is an owner of before, or a rebalance is on its way.
                 log.warning("partitions %s are not loaded yet (%r): trying again", partitions, error)
-                missing = (missing or time.monotonic()) if isinstance(error, TopicError) else 0.0
-                if missing and time.monotonic() - missing > MISSING_SECONDS:
+                if isinstance(error, TopicError) and missing > MISSING_SECONDS:
                     raise
+                missing = missing + pause if isinstance(error, TopicError) else 0.0
             except asyncio.CancelledError:
                 if asyncio.current_task().cancelling():  # type: ignore[union-attr]
                     raise

@@ -1,6 +1,7 @@
 """The assignment without a broker: who waits for whom."""
 
 import asyncio
+import itertools
 import threading
 from types import SimpleNamespace
 
@@ -191,6 +192,9 @@ def test_a_topic_that_is_missing_is_waited_for_as_long_as_a_fresh_one_may_take(t
         return await assignment._insist([0], 0), len(loads)
 
     assert asyncio.run(run(1)) == ({}, 2)
+    clock = itertools.count(0, 100)  # as in a process that was frozen
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(clock)), raising=False)
+    assert asyncio.run(run(2)) == ({}, 3)
     monkeypatch.setattr(module, "MISSING_SECONDS", -1.0)
     with pytest.raises(TopicError):
         asyncio.run(run(1))
