@@ -471,7 +471,7 @@ def test_dead_letters_say_what_they_mean_by_field(
 
 @pytest.mark.parametrize(
     ("address", "text"),
-    [("nowhere", "There is no stream nowhere"), ("taps&partition=99", "There is no such partition")],
+    [("nowhere", "There is no stream nowhere"), ("taps&partition=99", "partition: expected a whole number")],
 )
 def test_an_address_of_what_is_not_there_says_so(
     address: str, text: str, browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]]
