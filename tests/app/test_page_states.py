@@ -326,6 +326,29 @@ def test_what_comes_when_one_has_gone_on_changes_nothing(browser: Any, tmp_path:
             pass
         assert page.locator("a.stream").count() == 2
         assert not page.locator("#tabs *").count()
+        assert choice.input_value() == ""
+        assert not look.wrong, look.wrong
+        look.context.close()
+
+
+def test_all_streams_are_told_anew_under_the_focus(browser: Any, tmp_path: Path) -> None:
+    """The list stays open, and a card keeps the focus, also where another one is worse now."""
+    with shown(tmp_path, ["fine", "recovering", "worker-gone"]) as (url, watch):
+        look = Look(browser, url)
+        page = look.page
+        page.goto(url)
+        page.wait_for_selector("a.stream")
+        page.evaluate("() => { document.querySelector('#streams select').known = true; }")
+        first, last = (page.locator("a.stream").nth(i) for i in (0, 2))
+        names = first.get_attribute("data-stream"), last.get_attribute("data-stream")
+        last.focus()
+        (worst,) = (view for view in watch.views if view.spec.name == names[0])
+        worst.partitions.clear()
+        worst.models.clear()
+        watch.version += 1
+        look.until("name => document.querySelector('a.stream').dataset.stream !== name", names[0])
+        assert page.evaluate("document.activeElement.dataset.stream") == names[1]
+        assert page.evaluate("document.querySelector('#streams select').known")
         assert not look.wrong, look.wrong
         look.context.close()
 

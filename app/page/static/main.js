@@ -127,17 +127,25 @@ const app = {
     byId("main").replaceChildren(...elements);
   },
 
-  // Of several streams a card each, what is worst first.
+  // Of several streams a card each, what is worst first. A card that is there stays, with the focus if it has it.
   board(all) {
     const shown = all.streams.toSorted((a, b) => SEVERITY.indexOf(a.verdict.level) - SEVERITY.indexOf(b.verdict.level));
-    this.blank(h("h1", {}, "Streams"), h("div", { class: "streams-list" }, shown.map((each) => {
-      const { verdict, objective, tiles } = each;
-      return h("a", { class: "card stream", href: `/?stream=${encodeURIComponent(each.name)}`, onclick: (event) => this.follow(event) },
+    let list = document.querySelector(".streams-list");
+    if (!list) this.blank(h("h1", {}, "Streams"), list = h("div", { class: "streams-list" }));
+    const known = new Map([...list.children].map((card) => [card.dataset.stream, card])), focused = document.activeElement;
+    const cards = shown.map(({ name, verdict, objective, tiles, n_letters: letters }) => {
+      const card = known.get(name) ?? h("a", { class: "card stream", "data-stream": name, href: `/?stream=${encodeURIComponent(name)}`, onclick: (event) => this.follow(event) });
+      card.replaceChildren(
         h("div", { class: `verdict ${verdict.level}` }, h("span", { class: "sign", "aria-hidden": "true" }, SIGN[verdict.level]),
-          h("div", {}, h("h2", {}, each.name), h("p", {}, h("strong", { class: "word" }, `${verdict.state}: `), pieces(verdict.said, Date.now())))),
+          h("div", {}, h("h2", {}, name), h("p", {}, h("strong", { class: "word" }, `${verdict.state}: `), pieces(verdict.said, Date.now())))),
         h("div", { class: "in" }, h("p", { class: "note" }, objective.title), h("p", { class: "big" }, valueOf(objective.value, objective)),
-          h("p", { class: "note" }, `${tiles.since ? `no figures since ${moment(tiles.since)}` : `${count(tiles.rate)} instances/s`} · ${count(each.n_letters)} dead letters in a day`)));
-    })));
+          h("p", { class: "note" }, `${tiles.since ? `no figures since ${moment(tiles.since)}` : `${count(tiles.rate)} instances/s`} · ${count(letters)} dead letters in a day`)));
+      return card;
+    });
+    if (cards.some((card, i) => card !== list.children[i])) {
+      list.replaceChildren(...cards);
+      if (cards.includes(focused)) focused.focus();
+    }
     const idle = all.streams.filter((each) => !each.works).length;
     if (all.away) this.pill("lost", `Kafka does not answer since ${moment(all.away)}`);
     else if (idle) this.pill("lost", `${idle} of ${all.streams.length} without a worker`);
@@ -148,6 +156,12 @@ const app = {
   },
 
   menu(streams) {
+    const text = JSON.stringify([this.stream, streams.map((each) => each.name)]);
+    if (text === this.listed) { // an open list stays open
+      byId("streams").firstChild.value = this.stream ?? "";
+      return;
+    }
+    this.listed = text;
     const menu = streams.length > 1
       ? h("select", { "aria-label": "Stream", onchange: (event) => this.go({ stream: event.target.value || null, partition: null, model: null }) },
         h("option", { value: "" }, "All streams"), streams.map((each) => h("option", { value: each.name, selected: each.name === this.stream }, each.name)))
