@@ -388,6 +388,23 @@ def test_a_number_of_the_labels_own_is_not_whose_they_are(id_: str) -> None:
     assert write(of_topics(*topics, name="ads", is_="clicked", id_=f"id={id_}"))[1].label.id == (id_,)
 
 
+def test_texts_that_stand_in_both_topics_are_ids_whatever_they_are_called() -> None:
+    """Numbers and times may be in both by chance."""
+    shown = [
+        {"ts": f"2026-01-01T00:{i // 60:02}:{i % 60:02}Z", "reading": f"pump {i}", "v": i, "t": i % 13 / 4}
+        for i in range(600)
+    ]
+    of = [{"ts": shown[7 * k]["ts"], "measured": f"pump {7 * k}", "kW": k / 4} for k in range(85)]
+    text, spec = write(of_topics(*joined(shown, of), name="pumps", label="kW"))
+    assert (spec.record.id, spec.label.id, spec.record.time) == (("reading",), ("measured",), ("ts",))
+    assert "# 85 of 85 labels met a record, by measured" in text
+    for name in ("ts", "v"):
+        without = [{key: value for key, value in one.items() if key != "reading"} for one in shown]
+        others = [{name: shown[7 * k][name], "kW": k / 4} for k in range(85)]
+        with pytest.raises(DataError, match="which field of impressions is the id: name it by --id"):
+            of_topics(*joined(without, others), name="pumps", label="kW")
+
+
 def test_several_labels_of_a_record_and_those_of_others_are_joined() -> None:
     shown = [{"impression_id": f"i{i}", "slot": ["top", "foot"][i % 2], "bid": i % 13 / 4} for i in range(600)]
     of = [{"impression": f"i{7 * (k // 3)}", "position": k % 3} for k in range(255)]

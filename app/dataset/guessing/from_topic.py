@@ -445,11 +445,8 @@ def _join(features: ReadTopic, labels: ReadTopic, given: str | None) -> Join:
     """By which ids both belong together."""
     named, equals, of_label = (given or "").partition("=")
     ours = features.id_places(named if given is not None else None)
-    if not ours:
-        raise DataError(
-            f"it is not clear which field of {features.topic} is the id: name it by --id, or say --id @key for the "
-            f"Kafka key (its fields are {features.listing})"
-        )
+    called = bool(ours)
+    ours = ours or [p for p in features.unique(2) if features.fields[p].kinds == {"text"} and p != features.time]
     theirs = labels.id_places(of_label if equals else None, OF_CHANGES)
     joins = [Join(features, a, labels, b) for a in ours for b in theirs]
     if equals:
@@ -458,6 +455,11 @@ def _join(features: ReadTopic, labels: ReadTopic, given: str | None) -> Join:
     by_any = [Join(features, a, labels, b) for a in ours for b in others]
     joins += [one for one in by_any if one.met and BY_CHANCE * len(one.met) >= len(labels.messages)]
     most = max((one.n_met for one in joins), default=0)
+    if not (called or most):
+        raise DataError(
+            f"it is not clear which field of {features.topic} is the id: name it by --id, or say --id @key for the "
+            f"Kafka key (its fields are {features.listing})"
+        )
     if not most:
         raise DataError(
             f"no id was found both in {features.topic} and {labels.topic}: say by --id FIELD=FIELD where it stands in "
