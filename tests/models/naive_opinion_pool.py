@@ -281,7 +281,7 @@ class NaivePool:
         p, logs = self.pooled(votes), {}
         for name, said in votes.items():
             floors = [self.floor_of(c) for c in range(self.schema.n_outputs)]
-            logs[name] = np.zeros(len(p)) if said is None else elementary.logs(np.maximum(said, floors))
+            logs[name] = np.zeros(len(p)) if said is None else np.log(np.maximum(said, floors))
         for a in self.members:
             for b in self.members:
                 second = p @ (logs[a] * logs[b]) - (p @ logs[a]) * (p @ logs[b])
@@ -317,7 +317,7 @@ class NaivePool:
         slopes = {}
         for name, said in votes.items():
             floors = [self.floor_of(c) for c in range(self.schema.n_outputs)]
-            log = None if said is None else elementary.logs(np.maximum(said, floors))
+            log = None if said is None else np.log(np.maximum(said, floors))
             slopes[name] = 0.0 if log is None else less(float(p @ log), log[label], 1.0)
         return slopes
 
@@ -347,8 +347,7 @@ def less(a, b, least=0.0):
 def nearest_on_simplex(weights):
     """By bisection of what is taken away from all weights."""
     low, high = min(weights.values()) - 1.0, max(weights.values())
-    for _ in range(200):
-        middle = (low + high) / 2
+    while low < (middle := (low + high) / 2) < high:
         if sum(max(0.0, w - middle) for w in weights.values()) > 1.0:
             low = middle
         else:
