@@ -53,8 +53,10 @@ def naive(kind: str, values: list[float], detectors=DETECTORS):
                 period = values[since : i + 1]
                 after, before = period[-RECENT:], period[:-RECENT]
                 old, new = sum(before) / len(before) if before else reference, sum(after) / len(after)
-                if before or last == "drift":
+                if last == "drift":
                     fallen = new < old
+                elif before:
+                    fallen = new <= old
                 elif last:  # a further step, if it is not clear
                     fallen = new - old <= 2.0 * statistics.pstdev(after) / math.sqrt(len(after))
                 else:
@@ -165,6 +167,15 @@ def test_errors_that_stay_as_they_are_raise_no_drift_whatever_came_first(beginni
     for name in ("adwin", "hddm-a"):
         found, _ = run(ABSOLUTE, np.array_split(values, 50), {name: {}})
         assert 10000 < min(n for _, _, level, n, *_ in found if level == "drift") < 11000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_errors_that_have_fallen_to_none_raise_no_drift(seed):
+    """A detector finds one improvement in several steps, of which the last compare no error with none."""
+    values = np.concatenate((np.random.default_rng(seed).random(2000) < 0.3, np.zeros(4000))).astype(np.float64)
+    found, _ = run(MISTAKES, np.array_split(values, 50), {"adwin": {}})
+    assert found[-1][-2:] == (0.0, 0.0)
+    assert {level for _, _, level, *_ in found} == {"improvement"}
 
 
 def test_a_state_of_running_sums_goes_on_in_their_unit():

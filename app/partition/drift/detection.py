@@ -340,8 +340,10 @@ def _fallen(before: float, after: Floats, measured: bool, follows_drift: bool) -
     if math.isnan(before):
         half = len(after) // 2
         return half > 0 and float(after[half:].mean()) < float(after[:half].mean())
-    if measured or follows_drift:
+    if follows_drift:
         return mean < before
+    if measured:
+        return mean <= before
     return mean - before <= CLEARLY * float(after.std()) / math.sqrt(len(after))
 
 
