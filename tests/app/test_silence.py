@@ -279,7 +279,10 @@ def test_a_sample_has_an_example_of_each_side_and_both_times() -> None:
         "in seconds instead of ms"
     )
     clocks = FAR._replace(times=(1_795_026_563_726, 1_795_717_763_726))
-    assert clocks.sentence().endswith("f stands at 2026-11-18 18:29, l at 2026-11-26 18:29; compare the clocks of both")
+    assert clocks.sentence().endswith(
+        "f stands at 2026-11-18 18:29, l at 2026-11-26 18:29; raise join.horizon if labels come that late, and else "
+        "compare the clocks of both"
+    )
     assert not FAR._replace(late=400).strange
     assert not WHOLE.strange
     assert not NONE_COMMON.strange  # too few to say

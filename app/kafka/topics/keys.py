@@ -139,9 +139,9 @@ class Ids(NamedTuple):
     def _unit(self) -> str:
         """What may be wrong with the times."""
         old = [keys.topic for keys, t in zip((self.features, self.labels), self.times or (), strict=False) if t < 1e11]
-        return (
-            f"; {old[0]} may be stamped in seconds instead of ms" if len(old) == 1 else "; compare the clocks of both"
-        )
+        if len(old) == 1:
+            return f"; {old[0]} may be stamped in seconds instead of ms"
+        return "; raise join.horizon if labels come that late, and else compare the clocks of both"
 
     def _cure(self) -> str:
         if self.features.batched or self.labels.batched:
