@@ -4,6 +4,7 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
@@ -335,6 +336,13 @@ class Rejected(NamedTuple):
     reason: str
     detail: str
     ignored: bool = False
+
+
+def rejections(rejected: Sequence[Rejected], n: int, topic: str) -> list[str]:
+    """A sentence for each reason, with an example. n : records that were looked at."""
+    counts = Counter(one.reason for one in rejected)
+    first = {one.reason: one.detail for one in reversed(rejected)}
+    return [f"{k:,} of {n:,} records of {topic} are rejected: {why} ({first[why]})" for why, k in counts.items()]
 
 
 class Features(NamedTuple):

@@ -96,6 +96,20 @@ def test_ids_times_and_names_that_never_meet_are_warned_of_with_one_partition_to
     assert "compare the clocks of both" in said
 
 
+def test_records_that_a_worker_would_reject_are_warned_of_by_reason(stream: Any) -> None:
+    s = stream()
+    features, labels = instances(100)
+    now = int(time.time() * 1000)
+    texts = [Sent(b'{"id": "t%d", "x": {"a": "6.59 EUR", "b": 1}}' % i, now) for i in range(3)]
+    send(s.broker, s.spec.topics.features, [*features, *texts, Sent(b'{"no": "id"}', now)])
+    send(s.broker, s.spec.topics.labels, [*labels, *(Sent(b'{"id": "i%d", "label": "u"}' % i, now) for i in range(9))])
+    said = s.riparian("check")
+    print(said)
+    assert f"warning: 3 of 104 records of {s.name}.features are rejected: wrong-type (" in said
+    assert f"warning: 1 of 104 records of {s.name}.features are rejected: missing-id (" in said
+    assert f"warning: 9 of 109 records of {s.name}.labels are rejected: " in said
+
+
 def test_a_rest_of_an_earlier_time_is_told_and_not_refused() -> None:
     of = Keys("f", 1000, 0, 1000)
     few = Ids(900, 3, of, of._replace(topic="l"))

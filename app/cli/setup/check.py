@@ -247,7 +247,7 @@ async def _ask(spec: "Spec", connection: Connection) -> BrokerAnswers:
     warnings += [one for one in (grows, early, unread) if one is not None]
     ids = None if found is None else found.ids
     if found is not None:
-        warnings += [*([found.ids.sentence()] if found.ids is not None and found.ids.strange else []), *found.absent]
+        warnings += [*([found.ids.sentence()] if found.ids is not None and found.ids.strange else []), *found.wrong]
     states, log = await loading.prospects(spec, connection), await loading.learned_log(spec, connection)
     return BrokerAnswers(report, states, ids, log, None if found is None else found.rate, warnings)
 

@@ -26,6 +26,7 @@ from riparian.topics.records import (
     Mapping,
     RawBatch,
     Rejected,
+    rejections,
 )
 from riparian.topics.vocabulary import Vocabulary
 
@@ -77,12 +78,12 @@ def fitted(draft: Draft, features: TopicSample, labels: TopicSample | None) -> D
             break
         draft = _mended(draft, spec, batch, rejected, features.topic)
     spec = write(draft)[1]
-    notes = _notes(_rejected(spec.mapping(), spec, batch), len(batch), features.topic)
+    notes = rejections(_rejected(spec.mapping(), spec, batch), len(batch), features.topic)
     if labels is not None:
         of_labels = _batch(labels)
         wrong = _counting(spec.make_codec().decode_labels(of_labels, spec.class_vocabulary()).rejected)
         _check_labels(draft, wrong, len(of_labels), labels.topic)
-        notes += _notes(wrong, len(of_labels), labels.topic)
+        notes += rejections(wrong, len(of_labels), labels.topic)
     return draft._replace(hints=[*draft.hints, *notes])
 
 
@@ -129,15 +130,6 @@ def _check_labels(draft: Draft, wrong: Sequence[Rejected], n: int, topic: str) -
             f"{len(wrong):,} of {n:,} records of {topic} have a label that is none of a {draft.task} "
             f"({wrong[0].detail}): {cure}"
         )
-
-
-def _notes(rejected: Sequence[Rejected], n: int, topic: str) -> list[str]:
-    first = {one.reason: one for one in reversed(rejected)}
-    return [
-        f"{sum(one.reason == reason for one in rejected):,} of {n:,} records of {topic} are rejected: {reason} "
-        f"({one.detail})"
-        for reason, one in first.items()
-    ]
 
 
 def room(n_bytes: int) -> int:

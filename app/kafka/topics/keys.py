@@ -31,7 +31,7 @@ from riparian.topics.decoding.paths import dotted
 from riparian.topics.formats.common.json_text import read_object
 from riparian.topics.names import FEATURES, LABELS
 from riparian.topics.places import index_of, offset_of
-from riparian.topics.records import RawBatch, Unknown
+from riparian.topics.records import RawBatch, Rejected, Unknown, rejections
 from riparian.topics.schemas import Key
 from riparian.topics.vocabulary import MISSING, Vocabulary
 
@@ -161,11 +161,12 @@ class Ids(NamedTuple):
 
 
 class IdSample(NamedTuple):
-    """ids : None where there is nothing to compare. absent : a sentence for each feature that no record has. rate :
-    instances a second of the partition that has most, by their times; None where these say nothing."""
+    """ids : None where there is nothing to compare. wrong : a sentence for each feature that no record has, and each
+    reason why records are rejected. rate : instances a second of the partition that has most, by their times; None
+    where these say nothing."""
 
     ids: Ids | None
-    absent: list[str]
+    wrong: list[str]
     rate: float | None = None
 
 
@@ -177,6 +178,7 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Id
     if any(spec.make_codec().index_bits):
         n = max(1, n // INSTANCES)  # a record holds so many, say
     found: dict[TopicPartition, dict[Place, _Seen]] = {part: {} for part in parts}
+    rejected: dict[str, list[Rejected]] = {topic: [] for topic in topics}
     codec = spec.make_codec()
     unknown: set[Key] = set()
 
@@ -186,21 +188,25 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Id
 
     def take(tp: TopicPartition, records: list[Any]) -> None:
         known = found[tp]
-        known.update(_seen(spec, tp.topic, [record for record in records if (record.offset, 0) not in known]))
+        seen, wrong = _seen(spec, tp.topic, [record for record in records if (record.offset, 0) not in known])
+        known.update(seen)
+        rejected[tp.topic] += wrong
 
     registry = Registry.of(spec)
     if registry is not None:
         await read_ends(connection, parts, n, look, first=first)
         await look_up(registry, spec, unknown)
     await read_ends(connection, parts, n, take, first=first)
-    absent = _absent(spec, [seen for tp, by in found.items() if tp.topic == topics[0] for seen in by.values()])
+    wrong = _absent(spec, [seen for tp, by in found.items() if tp.topic == topics[0] for seen in by.values()])
+    for topic in topics:
+        wrong += rejections(rejected[topic], sum(len(by) for tp, by in found.items() if tp.topic == topic), topic)
     rate = max(filter(None, (_rate(by) for tp, by in found.items() if tp.topic == topics[0])), default=None)
     if len(topics) == 1:
-        return IdSample(None, absent, rate)
+        return IdSample(None, wrong, rate)
     features, about_features = _summed(spec, topics[0], found)
     labels, about_labels = _summed(spec, topics[1], found)
     if not features or not labels:
-        return IdSample(None, absent, rate)
+        return IdSample(None, wrong, rate)
     both = features.keys() & labels.keys()
     apart = sum({k for k, _ in features[i]}.isdisjoint(k for k, _ in labels[i]) for i in both)
     horizon = spec.join.horizon * 1000
@@ -210,7 +216,7 @@ async def sample(spec: "Spec", connection: Connection, first: bool = True) -> Id
     if not both:
         differ, ours, theirs = meeting.written_otherwise(features, labels) or (None, min(features), min(labels))
         ids = ids._replace(examples=(ours, theirs), differ=differ)
-    return IdSample(ids, absent, rate)
+    return IdSample(ids, wrong, rate)
 
 
 def _rate(seen: "Mapping[Place, _Seen]") -> float | None:
@@ -276,8 +282,8 @@ class _Seen(NamedTuple):
     value: bytes | None = None
 
 
-def _seen(spec: "Spec", topic: str, records: list[Any]) -> dict[Place, _Seen]:
-    """Offset and index of each instance -> what is kept of it."""
+def _seen(spec: "Spec", topic: str, records: list[Any]) -> tuple[dict[Place, _Seen], list[Rejected]]:
+    """Offset and index of each instance -> what is kept of it. And those that are rejected."""
     role, codec = FEATURES if topic == spec.topics.features else LABELS, spec.make_codec()
     bits = codec.index_bits.of(role)
     batch, columns, positions = decoded(spec, codec, role, records, spec.class_vocabulary())
@@ -291,12 +297,13 @@ def _seen(spec: "Spec", topic: str, records: list[Any]) -> dict[Place, _Seen]:
             rows = np.repeat(np.arange(len(columns.sizes)), columns.sizes)
             there = np.array([there[rows == i].any(axis=0) for i in range(len(columns.sizes))])
         has = dict(zip(positions, there, strict=True))
-    return {
+    seen = {
         (offset_of(place, bits), index_of(place, bits)): _Seen(
             ids.get(i), key, int(batch.timestamps[i]), has.get(i), _kept(batch.values[i]) if i < OPENED else None
         )
         for i, (place, key) in enumerate(zip(batch.offsets, batch.keys, strict=True))
     }
+    return seen, [one for one in columns.rejected if not one.ignored]
 
 
 def decoded(
