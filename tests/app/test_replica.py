@@ -635,8 +635,6 @@ def test_a_partition_that_moves_and_takes_the_replica_on_wakes_the_others(
 class Endless:
     """A consumer whose every fetch brings a record."""
 
-    _coordinator = _fetcher = _client = None
-
     def __init__(self, **_: Any) -> None:
         self.n = 0
 

@@ -10,7 +10,7 @@ from aiokafka.structs import TopicPartition
 from faust.types import TP
 
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import COMMITTED, close
+from riparian.app.kafka.reading import COMMITTED
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.backpressure import Backpressure
 from riparian.app.worker.faust_client.end_offsets import Seen
@@ -63,11 +63,7 @@ class InputLogs:
         """The client, which is started when it is first wanted."""
         if self.client is None:
             client = self.connection.consumer(isolation_level=COMMITTED)
-            try:
-                await client.start()
-            except BaseException:
-                await close(client)
-                raise
+            await client.start()
             self.client = client
         return self.client
 
@@ -75,7 +71,7 @@ class InputLogs:
         if self._asking is not None:
             self._asking.cancel()
         if self.client is not None:
-            await close(self.client)
+            await self.client.stop()
 
     @property
     def thread(self) -> ConsumerThread:
