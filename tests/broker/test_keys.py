@@ -104,7 +104,6 @@ def test_records_that_a_worker_would_reject_are_warned_of_by_reason(stream: Any)
     send(s.broker, s.spec.topics.features, [*features, *texts, Sent(b'{"no": "id"}', now)])
     send(s.broker, s.spec.topics.labels, [*labels, *(Sent(b'{"id": "i%d", "label": "u"}' % i, now) for i in range(9))])
     said = s.riparian("check")
-    print(said)
     assert f"warning: 3 of 104 records of {s.name}.features are rejected: wrong-type (" in said
     assert f"warning: 1 of 104 records of {s.name}.features are rejected: missing-id (" in said
     assert f"warning: 9 of 109 records of {s.name}.labels are rejected: " in said

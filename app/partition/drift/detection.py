@@ -334,7 +334,8 @@ def _fallen(before: float, after: Floats, measured: bool, follows_drift: bool) -
 
     measured : `before` is a mean of this period; else it is what the last event ended with, or NaN where none was. A
     detector finds one change in several steps: one that follows an improvement is part of it, unless errors have
-    clearly risen since. In the first values there is nothing to compare with but their own older half.
+    clearly risen since; equal means are, too, but after a drift. In the first values there is nothing to compare with
+    but their own older half.
     """
     mean = float(after.mean())
     if math.isnan(before):
