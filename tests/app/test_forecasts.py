@@ -487,7 +487,9 @@ def test_a_name_of_the_series_that_no_record_has_is_named_by_check_and_workers(f
         SimpleNamespace(offset=i, timestamp=stamp, key=None, value=json.dumps(record).encode(), headers=())
         for i, (stamp, record, _) in enumerate(events[:40])
     ]
-    found = keys._absent(spec, [*keys._seen(spec, spec.topics.features, records).values()])
+    seen, rejected = keys._seen(spec, spec.topics.features, records)
+    assert not rejected
+    found = keys._absent(spec, [*seen.values()])
     assert [one[: len(sentence or "")] for one in found] == ([] if sentence is None else [sentence])
     learner, watchdog = PartitionLearner(spec), JoinWatchdog(spec, Connection("h:1"))
     watchdog.begin(learner)
