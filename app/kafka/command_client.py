@@ -13,7 +13,7 @@ from aiokafka.structs import TopicPartition
 
 from riparian.app.errors import SpecError, TopicError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import EVERYTHING, close, counts
+from riparian.app.kafka.reading import EVERYTHING, counts, started
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import commands
 from riparian.topics.commands import Command, EventRecord
@@ -76,9 +76,7 @@ async def ask(
     assert control is not None
     assert events is not None
     tps = [TopicPartition(events, partition) for partition in spec.commanded]
-    consumer = connection.consumer(isolation_level=EVERYTHING, fetch_max_wait_ms=100)
-    await consumer.start()
-    try:
+    async with started(connection.consumer(isolation_level=EVERYTHING, fetch_max_wait_ms=100)) as consumer:
         there = await counts(consumer, (control, events))
         for topic in (control, events):
             if topic not in there:
@@ -92,8 +90,6 @@ async def ask(
             consumer.seek(tp, end)
         await _send(connection, control, spec.commanded, value)
         return await _answers(consumer, what.id, len(spec.commanded), seconds, on_answer)
-    finally:
-        await close(consumer)
 
 
 async def _send(connection: Connection, topic: str, partitions: Sequence[int], value: bytes) -> None:

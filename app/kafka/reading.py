@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiokafka.cluster import ClusterMetadata
@@ -21,10 +21,12 @@ COMMITTED = "read_committed"
 EVERYTHING = "read_uncommitted"
 FETCH_BYTES = 8 * 1024 * 1024
 POLL_MS = 10  # the end may be control records: they come, but as nothing, and the client waits for more
+POLLS = 100  # that bring nothing until it is asked again where partitions end
 PIECE = 4096  # records
 NOWHERE = 2**62  # offset beyond every partition's end
 Take = Callable[[TopicPartition, list[Any]], None]
 PIECE_BYTES = 4 * 1024 * 1024
+CLOSE_SECONDS = 5.0  # that each step of the end of a consumer may wait for a broker
 Counts = Mapping[str, int | None]  # topic -> its partitions, of those that are there; None where we may not know
 
 
@@ -36,18 +38,47 @@ class Bounds(NamedTuple):
 
 
 async def close(consumer: "Consumer") -> None:
-    """Stop a consumer, and raise CancelledError only where it was our task that was cancelled.
+    """Stop a consumer, within seconds, and raise CancelledError only where it was our task that was cancelled.
 
     While the broker is away, the client cancels a fetch that waits for its next attempt, and lets that error out of
     `stop` before its connections are closed (aiokafka 0.14.0, `Fetcher.close`). The awaiting task would end silently.
+    While the broker is there and silent, the client waits for its leave to go from the group, up to 90 s, and nobody
+    could stop the worker.
     """
+    with suppress(TimeoutError, asyncio.CancelledError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await consumer.stop()
+        return
+    ends = (
+        (consumer._coordinator, "_stop_heartbeat_task"),
+        (consumer._coordinator, "_stop_commit_offsets_refresh_task"),
+        (consumer._fetcher, "close"),
+        (consumer._client, "close"),
+    )
+    for of, end in ends:
+        if hasattr(of, end):  # without a group, or before the start, there is less to end
+            with suppress(TimeoutError, asyncio.CancelledError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await getattr(of, end)()
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
+@asynccontextmanager
+async def started(consumer: "Consumer") -> AsyncIterator["Consumer"]:
+    """A consumer that runs until it is not needed any more. Where the client cancels what is asked of it, that is a
+    KafkaError: whoever asks would end silently."""
     try:
-        await consumer.stop()
-    except asyncio.CancelledError:
-        await consumer._client.close()
+        await consumer.start()
+        yield consumer
+    except asyncio.CancelledError as error:
         task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if task is None or task.cancelling():
             raise
+        raise KafkaError("a request was cancelled") from error
+    finally:
+        await close(consumer)
 
 
 async def counts(consumer: "Consumer", topics: Iterable[str]) -> Counts:
@@ -83,18 +114,17 @@ async def read_to_end(
     Raises
     ------
     KafkaError
-        The broker does not answer.
+        The broker does not answer, or has a partition anew, which ends before that.
     """
     if not starts:
         return {}
-    consumer = connection.consumer(
+    asked = connection.consumer(
         auto_offset_reset="earliest",
         fetch_max_wait_ms=100,
         max_partition_fetch_bytes=FETCH_BYTES,
         isolation_level=isolation,
     )
-    await consumer.start()
-    try:
+    async with started(asked) as consumer:
         tps = list(starts)
         consumer.assign(tps)
         ends = await consumer.end_offsets(tps)
@@ -107,8 +137,14 @@ async def read_to_end(
                 left.add(tp)
             else:
                 consumer.pause(tp)
+        n_polls = 0
         while left:
             found = await consumer.getmany(*left, timeout_ms=POLL_MS, max_records=PIECE)
+            n_polls = 0 if found else n_polls + 1
+            if n_polls % POLLS == POLLS - 1:
+                now = await consumer.end_offsets(list(left))
+                for tp in [tp for tp in left if now[tp] < until[tp]]:
+                    raise KafkaError(f"{tp.topic}[{tp.partition}] ends at {now[tp]:,}, and ended at {ends[tp]:,}")
             for tp, records in found.items():
                 if records[-1].offset >= until[tp]:
                     records = [record for record in records if record.offset < until[tp]]
@@ -118,8 +154,6 @@ async def read_to_end(
                 left.discard(tp)
                 consumer.pause(tp)
         return {tp: Bounds(firsts[tp], ends[tp]) for tp in tps}
-    finally:
-        await close(consumer)
 
 
 async def bounds_of(
@@ -192,22 +226,19 @@ async def reading(
 ) -> AsyncIterator[PartitionReader]:
     """A reader of a topic's partition. fetch_bytes : what a request brings at most, but a batch at least."""
     tp = TopicPartition(topic, partition)
-    consumer = connection.consumer(
+    asked = connection.consumer(
         auto_offset_reset="none",
         fetch_max_wait_ms=100,
         max_partition_fetch_bytes=fetch_bytes,
         isolation_level=COMMITTED,
     )
-    await consumer.start()
-    try:
+    async with started(asked) as consumer:
         end = (await consumer.end_offsets([tp]))[tp]
         first = (await consumer.beginning_offsets([tp]))[tp]
         consumer.assign([tp])
         reader = PartitionReader(consumer, tp, first, end)
         reader.seek(first)
         yield reader
-    finally:
-        await close(consumer)
 
 
 @asynccontextmanager

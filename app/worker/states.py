@@ -25,7 +25,7 @@ from mode import Service
 
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import EVERYTHING, FETCH_BYTES, close, read_to_end
+from riparian.app.kafka.reading import EVERYTHING, FETCH_BYTES, read_to_end, started
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.shared.replica import FollowedLearning, Replica, gathered
 from riparian.app.partition.shared.shared_lineup import STATE
@@ -178,9 +178,8 @@ class States(faust.Table):  # type: ignore[misc]
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _tail_until_lost(self) -> None:
-        consumer = self.connection.consumer(auto_offset_reset="earliest", max_partition_fetch_bytes=FETCH_BYTES)
-        await consumer.start()
-        try:
+        asked = self.connection.consumer(auto_offset_reset="earliest", max_partition_fetch_bytes=FETCH_BYTES)
+        async with started(asked) as consumer:
             self._changed.set()
             while True:
                 if self._changed.is_set():
@@ -197,8 +196,6 @@ class States(faust.Table):  # type: ignore[misc]
                     if tp.partition in self.standbys:
                         self._take(tp, records)
                         self._tidy(self.logs[tp.partition])
-        finally:
-            await close(consumer)
 
     # -- restoring ---------------------------------------------------------------------------------------------
 

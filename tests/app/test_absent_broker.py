@@ -6,11 +6,15 @@ import types
 from typing import Any
 
 import pytest
-from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, TopicAuthorizationFailedError
+from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError, TopicAuthorizationFailedError
+from aiokafka.structs import TopicPartition
 
+from riparian.app.kafka import reading
 from riparian.app.kafka.access import refusal
-from riparian.app.kafka.reading import close
+from riparian.app.kafka.reading import close, read_to_end
 from riparian.app.worker.faust_client import transport
+from riparian.app.worker.shared import training_log
+from riparian.app.worker.shared.training_log import Commands
 from riparian.app.worker.task import partition_task
 from tests.app.test_partition_task import runner_of, spec
 
@@ -53,7 +57,8 @@ class Consumer:
     """Lets the cancellation of a task of its own out, as aiokafka's does while a fetch waits for its next attempt."""
 
     def __init__(self) -> None:
-        self._client = Client()
+        self._client, self._fetcher = Client(), Client()
+        self._coordinator: Any = None  # without a group
 
     async def stop(self) -> None:
         fetch = asyncio.ensure_future(asyncio.sleep(60))
@@ -81,6 +86,80 @@ def test_closing_a_consumer_lets_our_own_cancellation_through():
         return task.cancelled()
 
     assert asyncio.run(cancelled())
+
+
+def test_a_consumer_is_closed_although_a_silent_broker_does_not_let_it_leave_its_group(monkeypatch):
+    """A heartbeat that went on would keep its partitions from others for ever."""
+    monkeypatch.setattr(reading, "CLOSE_SECONDS", 0.01)
+
+    class Silent(Consumer):
+        async def stop(self) -> None:
+            await asyncio.Event().wait()
+
+    ended = []
+
+    async def stop_heartbeat() -> None:
+        ended.append(True)
+
+    consumer = Silent()
+    consumer._coordinator = types.SimpleNamespace(_stop_heartbeat_task=stop_heartbeat)
+    asyncio.run(close(consumer))
+    assert ended == [True]
+    assert consumer._fetcher.closed
+    assert consumer._client.closed
+
+
+class Reading(Consumer):
+    """Of a log that is made anew, and shorter, while it is read from its beginning."""
+
+    def __init__(self, *ends: int) -> None:
+        super().__init__()
+        self._ends = list(ends)
+
+    async def start(self) -> None: ...
+    def assign(self, _: Any) -> None: ...
+    def seek(self, *_: Any) -> None: ...
+
+    async def end_offsets(self, tps: Any) -> Any:
+        return dict.fromkeys(tps, self._ends.pop(0))
+
+    async def beginning_offsets(self, tps: Any) -> Any:
+        return dict.fromkeys(tps, 0)
+
+    async def getmany(self, *_: Any, **__: Any) -> Any:
+        await asyncio.sleep(0)
+        return {}
+
+    async def position(self, _: Any) -> int:
+        return 0
+
+
+def test_nobody_waits_for_records_of_a_log_that_was_made_anew():
+    connection: Any = types.SimpleNamespace(consumer=lambda **_: Reading(10, 10, 3))
+    starts = {TopicPartition("log", 0): 0}
+    with pytest.raises(KafkaError, match=r"log\[0\] ends at 3, and ended at 10"):
+        asyncio.run(asyncio.wait_for(read_to_end(connection, starts, print), 10))
+
+
+def test_what_the_client_cancels_is_asked_again_and_what_we_cancel_ends(monkeypatch):
+    monkeypatch.setattr(training_log, "RETRY_SECONDS", 0.0)
+    begun = asyncio.Queue[None]()
+
+    class Cancelling(Reading):
+        async def getmany(self, *_: Any, **__: Any) -> Any:
+            begun.put_nowait(None)
+            raise asyncio.CancelledError
+
+    async def feed() -> bool:
+        connection: Any = types.SimpleNamespace(consumer=lambda **_: Cancelling())
+        feed = training_log.Feed(connection, "log", Commands(0), print, pytest.fail)
+        feed.start()
+        for _ in range(3):
+            await begun.get()
+        await asyncio.wait_for(feed.stop(), 10)
+        return feed._task is not None and feed._task.cancelled()
+
+    assert asyncio.run(feed())
 
 
 def test_a_runner_that_waits_for_the_broker_can_be_stopped(monkeypatch, spec):

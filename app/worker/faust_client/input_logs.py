@@ -10,7 +10,7 @@ from aiokafka.structs import TopicPartition
 from faust.types import TP
 
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import COMMITTED
+from riparian.app.kafka.reading import COMMITTED, close
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.backpressure import Backpressure
 from riparian.app.worker.faust_client.end_offsets import Seen
@@ -63,7 +63,11 @@ class InputLogs:
         """The client, which is started when it is first wanted."""
         if self.client is None:
             client = self.connection.consumer(isolation_level=COMMITTED)
-            await client.start()
+            try:
+                await client.start()
+            except BaseException:
+                await close(client)
+                raise
             self.client = client
         return self.client
 
@@ -71,7 +75,7 @@ class InputLogs:
         if self._asking is not None:
             self._asking.cancel()
         if self.client is not None:
-            await self.client.stop()
+            await close(self.client)
 
     @property
     def thread(self) -> ConsumerThread:

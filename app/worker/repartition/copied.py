@@ -18,7 +18,7 @@ from faust.types import TP
 
 from riparian.app.kafka.admin import partition_counts
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import EVERYTHING
+from riparian.app.kafka.reading import EVERYTHING, close
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.input_logs import Found, InputLogs
 from riparian.app.worker.repartition import claims
@@ -62,7 +62,7 @@ class CopiedLogs(InputLogs):
         for partition in list(self._tasks):
             self._forget(partition)
         if self._written is not None:
-            await self._written.stop()
+            await close(self._written)
         if self._admin is not None:
             await self._admin.close()
         await super().stop()

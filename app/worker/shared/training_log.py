@@ -21,7 +21,7 @@ from aiokafka.structs import TopicPartition
 
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import EVERYTHING, read_to_end
+from riparian.app.kafka.reading import EVERYTHING, read_to_end, started
 from riparian.app.kafka.sending import Outputs
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Joint, Outcome
@@ -213,6 +213,7 @@ class Feed:
             except Exception as error:
                 self._failed(error)
                 return
+            self._consumer = None
             await asyncio.sleep(RETRY_SECONDS)
 
     def _gone(self) -> str:
@@ -227,11 +228,8 @@ class Feed:
         """Before the first record is asked for."""
 
     async def _fetch(self) -> None:
-        consumer: Consumer = self._connection.consumer(
-            auto_offset_reset="none", isolation_level=EVERYTHING, fetch_max_wait_ms=500
-        )
-        await consumer.start()
-        try:
+        asked = self._connection.consumer(auto_offset_reset="none", isolation_level=EVERYTHING, fetch_max_wait_ms=500)
+        async with started(asked) as consumer:
             consumer.assign([self._tp])
             await self._begin(consumer)
             consumer.seek(self._tp, self._buffer.fetch_offset)
@@ -250,9 +248,6 @@ class Feed:
                             async with asyncio.timeout(PAUSE_SECONDS * (KNOWN if own else 1)):
                                 await self._hurry.wait()
                     self._hurry.clear()
-        finally:
-            self._consumer = None
-            await consumer.stop()
 
 
 class CommandFeed(Feed):
