@@ -719,7 +719,7 @@ MIXED = {
     "booleans and texts": (lambda i: (True, "true", "false")[i % 3], "nominal"),
     "few numbers as texts": (lambda i: str(i % 4), "nominal"),
     "numbers as texts": (lambda i: str(i / 7), "numeric"),
-    "numbers and a few texts": (lambda i: "n/a" if i == 7 else i * 37 % 50 / 2, None),
+    "numbers and a few texts": (lambda i: "n/a" if i % 30 == 7 else i * 37 % 50 / 2, None),
     "microseconds": (lambda i: 1_795_700_000_000_000 + i * 7919 % 50, "numeric"),
     "a number beyond float64": (lambda i: 10**400 if i == 3 else i * 37 % 50, "nominal"),
     "a long text": (lambda i: "t" * 2000 if i == 3 else "ab"[i % 2], None),
@@ -736,6 +736,37 @@ def test_a_draft_takes_the_records_that_it_was_made_of(case: str) -> None:
     assert (None if found["v"].dropped else found["v"].type) == kind, found["v"].remark
     assert refused(draft, topic) == []
     assert not draft.hints
+
+
+@pytest.mark.parametrize(("n", "kept"), [(50, True), (49, False)])
+@pytest.mark.parametrize(
+    ("amount", "at"),
+    [("72.19 EUR", "2026-11-21T12:00:00Z"), (12.5, "yesterday"), ("n/a", "2026-11-21T12:00:00Z"), (7.5, "")],
+)
+def test_one_odd_value_in_fifty_leaves_no_feature_and_no_time_out(amount: float | str, at: str, n: int, kept: bool):
+    odd = {"id": 0, "at": at, "amount": amount, "w": 0.5, "label": 1}
+    usual = [
+        {"id": i, "at": f"2026-11-21T12:00:{i:02}Z", "amount": i * 37 % 50 / 2, "w": i % 7 / 2, "label": i % 2}
+        for i in range(1, n)
+    ]
+    topic = TopicSample("t", messages([odd, *usual]), 1, 1)
+    draft = of_topics(topic, None, name="t")
+    feature = next(one for one in draft.features if one.name == "amount")
+    is_number, is_time = not isinstance(amount, str), at.startswith("2026")
+    assert (feature.type == "numeric" and not feature.dropped) == (is_number or kept)
+    assert not (kept and feature.in_text)
+    assert ("time" in draft.record) == (is_time or kept)
+    rejected = {one.reason for one in refused(draft, topic)}
+    assert rejected == ({"wrong-time" if is_number else "wrong-type"} if kept else set())
+    assert len(draft.hints) == len(rejected)
+    if kept and not is_number:
+        assert f'# 1 of 50 is no number, such as "{amount}"\n' in write(draft)[0]
+
+
+def test_codes_of_which_few_are_texts_are_nominal() -> None:
+    records = [{"id": i, "code": "x" if i == 9 else i * 7 % 11, "label": "ab"[i % 2]} for i in range(200)]
+    draft = of_topics(TopicSample("t", messages(records), 1, 1), None, name="t")
+    assert [(one.name, one.type) for one in draft.features if not one.dropped] == [("code", "nominal")]
 
 
 def test_a_draft_whose_records_are_large_or_whose_times_are_none_takes_them() -> None:

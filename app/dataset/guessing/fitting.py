@@ -8,7 +8,7 @@ from typing import Any
 from riparian.app.dataset.files.data import BLOCK, MOST_NOMINAL, DataFile
 from riparian.app.dataset.guessing.envelopes import inside, unwrapped
 from riparian.app.dataset.guessing.from_file import FEW, check_left
-from riparian.app.dataset.guessing.from_topic import TopicSample, of_records
+from riparian.app.dataset.guessing.from_topic import RARE, TopicSample, of_records
 from riparian.app.dataset.instances import InstanceReader, Known, Rejections
 from riparian.app.errors import DataError
 from riparian.app.stream_file.draft import Draft, DraftFeature, most_values, write
@@ -93,7 +93,7 @@ def _mended(draft: Draft, spec: Spec, batch: RawBatch, rejected: Sequence[Reject
     if sizes:
         return draft._replace(record={**draft.record, "max_bytes": room(max(sizes))})
     base = _rejected(replace(mapping, features=(), n_hidden=0), spec, batch)
-    if any(one.reason == WRONG_TIME for one in base):
+    if RARE * sum(one.reason == WRONG_TIME for one in base) > len(batch):
         return draft._replace(record={key: path for key, path in draft.record.items() if key != "time"})
     if mapping.y is not None:
         _check_labels(draft, [one for one in base if one.reason in OF_LABELS], len(batch), topic)
@@ -119,6 +119,8 @@ def _fitting(feature: DraftFeature, mapped: Any, spec: Spec, batch: RawBatch, kn
     if feature.type != NOMINAL and not still and len(values) <= FEW:
         few = most_values(len(values))
         return feature._replace(type=NOMINAL, remark="texts stand for its values", max_values=few, in_text=False)
+    if len(wrong) * RARE <= len(batch):
+        return feature
     remark = f"left out: {len(wrong):,} of {len(batch):,} records would be rejected by it: {wrong[0].detail}"
     return feature._replace(dropped=True, remark=remark)
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from riparian.app.dataset.column import Column
+from riparian.app.dataset.column import Column, iso_time, number_of
 from riparian.app.dataset.guessing.from_file import (
     FEW,
     IDS,
@@ -24,7 +24,7 @@ from riparian.app.dataset.guessing.from_file import (
     words,
 )
 from riparian.app.errors import DataError
-from riparian.app.stream_file.draft import Draft, DraftFeature, most_values
+from riparian.app.stream_file.draft import Draft, DraftFeature, most_values, quoted
 from riparian.topics.decoding.envelopes import AROUND, DEBEZIUM
 from riparian.topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, NOMINAL, NUMERIC, REGRESSION, Headers, Path
 from riparian.topics.vocabulary import canonical
@@ -48,6 +48,7 @@ OF_LABELS = (
 )
 OF_CHANGES = 20  # changes of a row, or labels of a record, at most, where its id may still be one
 MOST_FIELDS = 10_000
+RARE = 50  # a field of numbers, or of times, has something else in one of so many records at most
 DEEPEST = 20
 
 
@@ -88,12 +89,15 @@ class TopicSample(NamedTuple):
 
 
 class FieldSample:
-    """What stands at one path of the records. ids : its texts and whole numbers, as texts."""
+    """What stands at one path of the records. ids : its texts and whole numbers, as texts. odd : what stands in few
+    records in the place of a number or a time."""
 
     def __init__(self) -> None:
         self.column, self.kinds = Column(False), set[str]()
         self.cells: list[str] = []
         self.ids: set[str] = set()
+        self.odd: list[str] = []
+        self._texts = set[str]()
 
     def add(self, value: Any) -> None:
         kind = "boolean" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "text"
@@ -103,8 +107,25 @@ class FieldSample:
         text = canonical(value)
         self.kinds.add(kind)
         self.cells.append(text)
+        if kind == "text":
+            self._texts.add(text)
         if kind == "text" or isinstance(value, int):
             self.ids.add(text)
+
+    def look(self) -> None:
+        """Once all have been added, take the column for one of numbers or times where few cells are none."""
+        for of in (number_of, iso_time):
+            odd = {text for text in self._texts if of(text) is None}
+            rest = [cell for cell in self.cells if cell not in odd]
+            if 0 < (len(self.cells) - len(rest)) * RARE <= len(self.cells):
+                column = Column(False)
+                column.add(rest)
+                if column.is_time or (column.numeric and column.task == REGRESSION):  # and no codes
+                    self.column, self.odd = column, [cell for cell in self.cells if cell in odd]
+                    if self._texts == odd:
+                        self.kinds.discard("text")
+                    return
+        self.column.add(self.cells)
 
 
 class ReadTopic:
@@ -131,7 +152,7 @@ class ReadTopic:
                 if path in self.fields or len(self.fields) < MOST_FIELDS:
                     self.fields.setdefault(path, FieldSample()).add(value)
         for field in self.fields.values():
-            field.column.add(field.cells)
+            field.look()
         self.time = next((path for path, field in self.fields.items() if _is_time(path, field)), None)
         self._ids = dict[Path | str, list[str | None]]()
 
@@ -545,6 +566,10 @@ def _feature(
     if leaf.kinds == {"boolean"} and len(column) == 2:
         return DraftFeature(name, BOOLEAN, path=path)
     found = judge(path[-1], column, path)._replace(name=name)
+    if leaf.odd and not found.dropped:
+        none = "is no number" if len(leaf.odd) == 1 else "are no numbers"
+        remark = f"{len(leaf.odd):,} of {len(leaf.cells):,} {none}, such as {quoted(leaf.odd[0][:30])}"
+        return found._replace(remark=remark)
     if found.type != NUMERIC or "number" in leaf.kinds:
         return found
     return found._replace(type=NOMINAL, max_values=most_values(len(column)))
