@@ -73,11 +73,13 @@ def test_texts_of_registered_formats_are_numbers(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KITS)
-def test_a_text_that_is_no_number_names_the_cure(name: str) -> None:
+def test_a_text_in_the_place_of_a_number_names_the_cure(name: str) -> None:
     mapping, schemas = Mapping("classification", (Feature("c", "numeric", ("x", "c")),)), Schemas()
     schemas.known[1] = KITS[name].row
     codec = CODECS[name](mapping, schemas)
-    value = KITS[name].value(a_row(random.Random(1)) | {"id": "1"})
+    row = a_row(random.Random(1)) | {"id": "1"}
+    row["x"]["c"] = "1.5"
+    value = KITS[name].value(row)
     (refused,) = codec.decode_features(raw([value]), [None, None]).rejected
     (problem,) = [each for each in codec.problems("features", KITS[name].row, "S") if each.slot.owner == "features.c"]
     for said in (refused.detail, problem.sentence):
@@ -128,6 +130,9 @@ def test_a_bag_with_one_wrong_text_is_rejected_as_one() -> None:
     ("value", "detail"),
     [
         ({"n0": "1"}, "x.n0: expected a number, found a text; `text: true` takes numbers that are texts"),
+        ({"n0": ""}, "x.n0: expected a number, found ''"),
+        ({"n0": "6.59 EUR"}, "x.n0: expected a number, found '6.59 EUR'"),
+        ({"n0": "n/a " * 99}, f"x.n0: expected a number, found {('n/a ' * 10)!r}"),
         ({"n0": [1]}, "x.n0: expected a number, found a list"),
         ({"c": {}}, "x.c: expected true or false, a number or a text, found an object"),
         ([], "x: expected an object, found a list"),

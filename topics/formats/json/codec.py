@@ -16,7 +16,7 @@ import numpy as np
 from riparian.topics import records as r
 from riparian.topics.decoding.columns import Bad, ColumnDecoder, no_record
 from riparian.topics.decoding.envelopes import CLOUDEVENTS, DEBEZIUM, OP, ROW, SPECVERSION, Ignored, ignores_tombstones
-from riparian.topics.decoding.headers import inside
+from riparian.topics.decoding.headers import inside, number
 from riparian.topics.decoding.paths import Index, dotted
 from riparian.topics.formats.common.blocks import Blocks, ColumnReader, Shape
 from riparian.topics.formats.common.json_rows import Renderer
@@ -32,7 +32,7 @@ from riparian.topics.formats.json.envelopes import BOOLEAN, ID, NUMBER, SCALAR, 
 from riparian.topics.formats.json.layout import OBJECT, Layout, MappedField
 from riparian.topics.formats.json.predictions import JsonPredictionWriter, place_reader
 from riparian.topics.records import Feature, Floats, Mapping, Path, RawBatch
-from riparian.topics.vocabulary import UNTOLD
+from riparian.topics.vocabulary import MISSING, UNTOLD
 
 _TYPES = {r.NUMERIC: NUMBER, r.BOOLEAN: BOOLEAN}
 _WHERE = re.compile(r" - at `\$(?:\.|(?=\[))(.*)`$", re.DOTALL)
@@ -95,6 +95,23 @@ def _worded(message: str) -> str:
     *first, last = [_WORDS.get(kind, kind) for kind in kinds]
     cure = f"; {IN_TEXT}" if (kinds, found[2]) == (["float"], "str") else ""
     return f"expected {', '.join(first)}{' or ' if first else ''}{last}, found {_WORDS.get(found[2], found[2])}{cure}"
+
+
+def _text_for_number(value: bytes, where: str) -> str | None:
+    """The text that stands in a record where a number is expected, if it is no number itself."""
+    try:
+        found = msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return None
+    for name in where.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(found, str) or found in MISSING:
+        return None
+    try:
+        number(found.encode())
+    except ValueError:
+        return found[:40]
+    return None
 
 
 class _JsonReader(ColumnReader):
@@ -219,7 +236,10 @@ class _JsonReader(ColumnReader):
         at = _WHERE.search(message)
         if at is None:
             return r.WRONG_TYPE, _worded(message)[:200]
-        where, detail = at[1], f"{at[1]}: {_worded(message[: at.start()])}"
+        where, detail = at[1], _worded(message[: at.start()])
+        if detail.endswith(IN_TEXT) and (text := _text_for_number(value, where)) is not None:
+            detail = f"expected a number, found {text!r}"
+        detail = f"{where}: {detail}"
         if self._ignores_tombstones:
             where = where.removeprefix("payload.")
         if where in self.reasons:
