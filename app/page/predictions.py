@@ -90,7 +90,7 @@ async def explained(
         y = moment.features.y[0]
         if not math.isnan(y):
             named = y if learner.classes is None else learner.classes.texts[int(y)]
-            label = {"offset": found.sent["offset"], "time": found.time, "y": named}
+            label = {"offset": found.sent["offset"], "time": moment.timestamp, "y": named}
     return said | {
         "said": _models(spec, found, label),
         "label": label,

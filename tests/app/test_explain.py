@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from riparian.app import inspection
 from riparian.app.cli.operate.explain import _reasons, lines
-from riparian.app.page import models
+from riparian.app.kafka.connection import Connection
+from riparian.app.page import models, predictions
 from riparian.app.page.predictions import _models, _why, branch_of, class_of_silence, path_of, roots_of
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.state.audit import finding
@@ -212,3 +214,22 @@ def test_a_prediction_that_no_worker_sends_is_somebody_else_s(of):
     msgspec.convert(good, finding.Sent)
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(good | of, finding.Sent)
+
+
+def test_a_label_that_came_with_the_features_has_the_time_of_their_record(monkeypatch):
+    spec = stream_file.build(
+        {"name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label"}
+    )
+    found = FoundPrediction(0, 0, 5000, (0, 0), {"id": "1", "y": None, "offset": 3, "label_offset": 1}, 1)
+    known = SimpleNamespace(classes=SimpleNamespace(texts=["ok", "fraud"]))
+    moment = SimpleNamespace(features=SimpleNamespace(y=[1.0]), timestamp=4000, learner=known)
+    for name, answer in (("find", found), ("moment_of", moment), ("label_of", (None, 0))):
+
+        async def answered(*_: Any, answer: Any = answer, **__: Any) -> Any:
+            return answer
+
+        monkeypatch.setattr(predictions, name, answered)
+    monkeypatch.setattr(predictions, "_why", lambda *_: None)
+    explained = asyncio.run(predictions.explained(spec, Connection("h:1"), "1"))
+    assert explained["label"] == {"offset": 3, "time": 4000, "y": "fraud"}
+    assert explained["time"] == 5000

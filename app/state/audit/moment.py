@@ -31,6 +31,7 @@ class Moment(NamedTuple):
     ----------
     learner : right before the prediction, but with the values and classes of its record.
     features : its record, decoded, with the features over the past of its keys.
+    timestamp : of that record, ms.
     described : role -> nodes of the model as it was.
     sequence, offset : of the checkpoint from which it was folded; 0 for the beginning of the topics.
     n_folded : predictions that were made again on the way.
@@ -39,6 +40,7 @@ class Moment(NamedTuple):
 
     learner: PartitionLearner
     features: Features
+    timestamp: int
     described: Mapping[str, list[dict[str, Any]]]
     sequence: int
     offset: int
@@ -96,11 +98,12 @@ async def moment_of(
         await fold._fold(stops)
         described = {name: role.model.describe() for name, role in learner.roles.items()}
         await fold._fold({**stops, FEATURES: place + 1})
-        features = await _record(learner, connection, spec, found)
+        features, timestamp = await _record(learner, connection, spec, found)
         if made:
             features.x[:, learner.past.columns] = made[0]
     sequence = 0 if begin is None else begin.manifest.sequence
-    return Moment(learner, features, described, sequence, began, proof.n_compared, proof.holds and proof.n_compared > 0)
+    same = proof.holds and proof.n_compared > 0
+    return Moment(learner, features, timestamp, described, sequence, began, proof.n_compared, same)
 
 
 def _nearest(
@@ -128,12 +131,16 @@ def _nearest(
     )
 
 
-async def _record(learner: PartitionLearner, connection: Connection, spec: Spec, found: FoundPrediction) -> Features:
-    """The record of a prediction, decoded by a learner that has folded it: it knows all of its values."""
+async def _record(
+    learner: PartitionLearner, connection: Connection, spec: Spec, found: FoundPrediction
+) -> tuple[Features, int]:
+    """The record of a prediction, decoded by a learner that has folded it: it knows all of its values. And the
+    record's timestamp, ms."""
     bits = learner.bits[FEATURES]
     offset = offset_of(found.places[0], bits)
     async with reading(connection, spec.topics.features, found.partition) as features:
         features.seek(offset)
         batch = learner.codec.unpack(FEATURES, RawBatch.of(await features.read(offset + 1)))
     i = list(batch.offsets).index(found.places[0])
-    return learner.decoder.features(batch.part(i, i + 1), learner.vocabularies, learner.classes)
+    decoded = learner.decoder.features(batch.part(i, i + 1), learner.vocabularies, learner.classes)
+    return decoded, int(batch.timestamps[i])
