@@ -23,8 +23,8 @@ COUNTS = {
     "unpredicted": ("labels not scored, nothing was known", "{:,}"),
     "unforeseen": ("labels whose class had probability 0, 34.5 each in log loss", "{:,}"),
     "auroc_error": ("AUROC wrong by at most", "{:.1g}"),
-    "expired": ("instances expired", "{:,}"),
-    "evicted": ("instances evicted", "{:,}"),
+    "expired": ("instances expired (join.horizon)", "{:,}"),
+    "evicted": ("instances evicted (join.max_pending, join.max_pending_bytes)", "{:,}"),
     "null_labels": ("instances whose label is null", "{:,}"),
 }
 # In the table of several: heading, form of the mean, factor, form of the standard error.
