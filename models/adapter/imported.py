@@ -52,7 +52,7 @@ def _named(path: str) -> Any:
     except ModuleNotFoundError as error:
         package = (error.name or module).partition(".")[0]
         extra = EXTRAS.get(package)
-        cure = installation(extra) if extra and error.name == package else "install it, or mend the path"
+        cure = installation(extra) if extra and error.name == package else "install it, or add it to PYTHONPATH"
         raise ValueError(f"{path} needs {error.name}, which is not there: {cure}") from None
     except AttributeError:
         raise ValueError(f"{module} has no {name!r}: mend import_path") from None

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from riparian.app.cli.run.worker import remarks
-from riparian.app.cli.setup.check import command
+from riparian.app.cli.setup.check import _of_foreign, command
 from riparian.app.errors import SpecError, StateError
 from riparian.app.partition.changes import reconcile
 from riparian.app.partition.learner import PartitionLearner
@@ -457,4 +457,7 @@ def test_a_worker_says_what_auto_is_and_what_is_slow() -> None:
         "near; riparian check tells its size",
         "theirs (external) is slow: it learns in Python, an instance at a time, and the champion waits for it",
     ]
+    signed = "all workers need the same secret of at least 16 characters in RIPARIAN_STATE_KEY"
+    assert _of_foreign(spec) == [remarks(spec)[-1], f"{signed}: it signs the pickles of theirs"]
+    assert _of_foreign(build({**STREAM, "champion": "naive-bayes"})) == []
     assert remarks(build({**STREAM, "champion": "naive-bayes"})) == []

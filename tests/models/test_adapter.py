@@ -149,7 +149,10 @@ def test_what_fails_is_counted_and_does_not_stop_the_stream(caplog):
     ("given", "message"),
     [
         ({"import_path": "river.tree.Hoeffding"}, "river.tree has no 'Hoeffding': mend import_path"),
-        ({"import_path": "rivver.tree.Tree"}, "rivver.tree.Tree needs rivver, which is not there: install it, or mend"),
+        (
+            {"import_path": "rivver.tree.Tree"},
+            "rivver.tree.Tree needs rivver, which is not there: install it, or add it to PYTHONPATH",
+        ),
         ({"arguments": {"grace": 5}}, "HoeffdingTreeClassifier does not take these arguments: TypeError: "),
         ({"import_path": "river.metrics.Accuracy"}, "river.metrics.Accuracy has neither learn_one nor partial_fit"),
     ],

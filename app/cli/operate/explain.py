@@ -121,7 +121,7 @@ def _reasons(why: dict[str, Any]) -> list[str]:
         if "outside" in model:
             shown += _outside(model)
         elif not model["trees"]:
-            shown.append(f"  {model['role']} ({model['learner']}): no tree that has split")
+            shown.append(f"  {model['role']} ({model['learner']}): no tree to show")
         for number, tree in enumerate(model["trees"], 1):
             of = f", tree {number}" if len(model["trees"]) > 1 else ""
             shown.append(f"  {model['role']} ({model['learner']}){of}:")

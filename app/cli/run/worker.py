@@ -285,12 +285,17 @@ def check_key(spec: "Spec") -> None:
 
 def remarks(spec: "Spec") -> list[str]:
     """What to know of a stream's models before they run."""
+    resolved = spec.resolved()
+    auto = [] if resolved is None else [f"champion: auto is {resolved.parts}; riparian check tells its size"]
+    return [*auto, *slow_models(spec)]
+
+
+def slow_models(spec: "Spec") -> list[str]:
+    """A sentence for each model that learns in Python."""
     from riparian.models.registry import find
 
-    resolved = spec.resolved()
-    said = [] if resolved is None else [f"champion: auto is {resolved.parts}; riparian check tells its size"]
-    slow = [(role, name) for role, (name, _) in spec.models().items() if find(name).slow]
-    return said + [
+    return [
         f"{role} ({name}) is slow: it learns in Python, an instance at a time, and the champion waits for it"
-        for role, name in slow
+        for role, (name, _) in spec.models().items()
+        if find(name).slow
     ]

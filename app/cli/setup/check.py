@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from riparian.app.cli import broker_option, load, streams_argument
 from riparian.app.cli.operate.deadletters import safe
-from riparian.app.cli.run.worker import check_apart
+from riparian.app.cli.run.worker import check_apart, slow_models
 from riparian.app.cli.setup import reasons_price
 from riparian.app.cli.terminal.messages import for_each
 from riparian.app.cli.terminal.parsing import WITH_RIGHTS
@@ -450,6 +450,16 @@ def _of_auto(spec: "Spec") -> list[str]:
     return lines
 
 
+def _of_foreign(spec: "Spec") -> list[str]:
+    """What models of other libraries take."""
+    from riparian.models.adapter.signature import KEY, LEAST
+    from riparian.models.registry import FOREIGN
+
+    foreign = [role for role, (name, _) in spec.models().items() if name in FOREIGN]
+    secret = f"all workers need the same secret of at least {LEAST} characters in {KEY}: it signs the pickles of "
+    return [*slow_models(spec), *([secret + ", ".join(foreign)] if foreign else [])]
+
+
 def _of_costs(spec: "Spec") -> list[str]:
     """How predictions are decided, and which labels count more."""
     lines, asked = [], spec.decision
@@ -570,7 +580,7 @@ def _show(spec: "Spec", report: "TopicsReport | None") -> None:
             rest = ", ".join(f"{key}={value}" for key, value in plain.items() if key != "model")
             row(models, f"· {member}", str(plain.get("model")), rest)
 
-    lines = [*_of_learning(spec), *_of_auto(spec)]
+    lines = [*_of_learning(spec), *_of_auto(spec), *_of_foreign(spec)]
     if spec.task == "classification":
         classes = ", ".join(map(canonical, spec.classes or [])) or f"learned, up to {spec.max_classes:,}"
         lines.append(f"classes: {classes}")
