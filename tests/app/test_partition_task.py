@@ -734,6 +734,17 @@ def test_steps_are_taken_on_the_event_loop_as_long_as_those_of_their_size_are_br
         assert (brief.most, brief.clock(n)) == (few, clock)
 
 
+def test_a_schema_is_waited_for_with_few_looks_at_the_records_that_wait(spec):
+    runner, waited = runner_of(spec), []
+
+    async def wait(seconds: float) -> None:
+        waited.append(seconds)
+
+    runner._asking = types.SimpleNamespace(wait=wait)
+    asyncio.run(runner.schemas())
+    assert waited[0] >= 0.05
+
+
 def test_long_steps_are_found_among_many_that_are_brief():
     brief = Brief()
     brief.judge(256, 0.002)

@@ -52,7 +52,7 @@ from riparian.topics.records import UNKNOWN_SCHEMA, PartitionRecord
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 0.005  # between two looks for what the shared log's models, or a schema, wait for
+POLL_SECONDS = 0.1  # between two looks for what else is due while a schema is waited for: each goes through what waits
 IDLE_SECONDS = 0.5  # between two turns of a partition of which nothing comes, at least; twice as many at most
 LAST_CHECKPOINT_SECONDS = 10.0  # how long the last one may wait for the broker
 STALLED_SECONDS = 10.0  # that partitions which recover together wait for one of them that does not go on
