@@ -228,8 +228,10 @@ class Registry:
             401: "give registry.username and registry.password, or registry.token, that it knows",
             403: "let this user read the schemas (and for --register, write them)",
             409: "make its compatibility rule allow the schema, or name another subject",
+            429: "let this user ask more often",
         }
-        cure = cures.get(status, "see whether registry.url is the address of a registry's API")
+        wrong = "see its log" if status >= 500 else "see whether registry.url is the address of a registry's API"
+        cure = cures.get(status, wrong)
         return f"the registry {self} refuses with status {status}{detail}; {cure}"
 
     def _id(self, found: dict[str, Any]) -> int:
