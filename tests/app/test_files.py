@@ -309,6 +309,7 @@ def test_labels_of_anomalies_are_marks(write):
         ("7.576,c,y", "'7.576' is a number"),
         ("0,1,2", ""),
         ("a,b,c", ""),
+        ("a,b,u", ""),
     ],
 )
 def test_a_first_row_that_may_be_none_of_names_is_said(write, header, what):

@@ -375,11 +375,13 @@ class DataFile:
         return columns, n
 
     def _header_is_a_row(self, columns: Mapping[str, Column]) -> tuple[str, ...]:
-        """A sentence, where names look like values: numbers that do not count the columns, or values of the column."""
+        """A sentence, where names look like values: numbers that do not count the columns, or values of the column.
+        A column of numbers whose name is none shows that they are names: `fraud` may be a class of that name."""
         odd = [name for at, name in enumerate(self.names) if name not in (str(at - 1), str(at), str(at + 1))]
         numbers = [name for name in odd if number_of(name) is not None]
         values = [name for name in odd if name in columns and name in columns[name].values]
-        if not numbers and not values:
+        named = any(one.numeric and number_of(name) is None for name, one in columns.items())
+        if not numbers and (named or not values):
             return ()
         what = f"{values[0]!r} is a value of its column, too" if values else f"{numbers[0]!r} is a number"
         return (
