@@ -435,7 +435,7 @@ class _Retry:
                 for some in _in_pieces(fit):
                     if producer is not None:
                         await self._write(producer, tp, some)
-                    self.retried.update(letter.topic for letter in some)
+                    self.retried.update(self._target(letter)[0] for letter in some)
                 yield reader.position
 
     def _fit(self, letters: list[DeadLetterRecord]) -> list[DeadLetterRecord]:

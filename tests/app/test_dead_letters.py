@@ -1,14 +1,20 @@
 """Dead letters as they are read back: hostile ones, marks of retries, and what is shown of them."""
 
+import asyncio
+import contextlib
 import random
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
+from aiokafka import TopicPartition
 from click.testing import CliRunner
 
+from riparian.app import retries
 from riparian.app.cli import cli
 from riparian.app.cli.operate.deadletters import safe
 from riparian.app.retries import DeadLetterRecord, LetterFilter, Overview, Ranges, letter_of, mark, marked
+from riparian.app.stream_file.spec import loads
 from riparian.topics.names import HEADER_RETRIED, dead_letter_headers
 
 
@@ -130,3 +136,42 @@ def test_a_mistake_is_named(tmp_path, arguments, said):
     result = CliRunner().invoke(cli, ["deadletters", command, str(tmp_path / "s.yaml"), *options])
     assert result.exit_code == 2
     assert said in result.output
+
+
+def test_what_a_retry_counts_are_records_of_the_topics_that_it_writes_to(monkeypatch):
+    """Of a copy that is the topic that it came from (`rekey`)."""
+    spec = loads(
+        "name: s\ntask: classification\nrekey: {features: shop.orders, labels: shop.paid}\nfeatures: {a: numeric}"
+    )
+    records = [
+        Record([*came, *dead_letter_headers("s.features", 0, 12, "not-json", "")], value=b'{"id": "1", "x": {"a": 1}}')
+        for came in ([("riparian-source", b"shop.orders/2/5")], [])
+    ]
+    records = [record._replace(offset=i) for i, record in enumerate(records)]
+
+    async def read(tps, connection, take, overview):
+        for record in records:
+            take(letter_of(record))
+        return {tp: SimpleNamespace(end=len(records)) for tp in tps}
+
+    class Reader:
+        position, seek = 0, staticmethod(lambda offset: None)
+
+        async def read(self, end, most):
+            at, self.position = self.position, end
+            return records[at:end]
+
+    @contextlib.asynccontextmanager
+    async def reading(*_):
+        yield Reader()
+
+    monkeypatch.setattr(retries, "read", read)
+    monkeypatch.setattr(retries, "reading", reading)
+    limits = dict.fromkeys(("s.features", "s.labels", *spec.sources), 1_000_000)
+    work = retries._Retry(spec, None, LetterFilter(), limits, None, True)
+
+    async def run():
+        return [at async for at in work._partition(TopicPartition("s.deadletters", 0), None)]
+
+    asyncio.run(run())
+    assert work.retried == {"shop.orders": 1, "s.features": 1}
