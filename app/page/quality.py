@@ -205,11 +205,13 @@ def figures(outcomes: Outcomes, threshold: float | None, partition: int | None, 
     """
     spec = outcomes.spec
     _, rows = outcomes.rows(partition)
-    came = ~np.isnan(rows["label"]) & ~np.isnan(rows["y"])
+    said = ~np.isnan(rows["y"])
+    came = ~np.isnan(rows["label"]) & said
     kept = came if early else came & outcomes.matured(rows)
     found: dict[str, Any] = {
-        "predictions": len(rows),
-        "labels": int(came.sum()),
+        "predictions": int(said.sum()),
+        "empty": int((~said).sum()),
+        "labels": None if spec.label.of is not None else int(came.sum()),  # which no topic has
         "matured": None if outcomes.matures is None else int(np.sum(came & outcomes.matured(rows))),
         "n": int(kept.sum()),
         "from": int(rows["time"].min()) if len(rows) else None,

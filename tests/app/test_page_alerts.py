@@ -172,6 +172,7 @@ def test_quality_of_other_tasks(browser: Any, served: tuple[Fed, Callable[[socke
     watch.progress = None
     become(watch, "decision: {alert_rate: 0.01}\n" if task == "anomaly" else "", task)
     outcomes, rng = watch.tail.outcomes["taps"], np.random.default_rng(2)
+    outcomes.take(0, 0, 0, now, {"id": "none", "offset": 0, "y": None, "p": None})
     for i in range(500):
         value, kind = float(rng.random()), f"c{rng.integers(4)}"
         made: dict[str, Any] = {"id": str(i), "offset": i, "y": value}
@@ -186,6 +187,7 @@ def test_quality_of_other_tasks(browser: Any, served: tuple[Fed, Callable[[socke
         look = Look(browser, f"http://127.0.0.1:{sock.getsockname()[1]}")
         page = look.open("taps", "quality")
         look.until_said("500 of the last 500 predictions have a label")
+        look.until_said("Empty, and left out: 1.")
         expected = {"anomaly": "Average precision", "regression": "predicted minus label", "classification": "said c1"}
         look.until_said(expected[task])
         look.until_said("Errors" if task == "regression" else "Scores" if task == "anomaly" else "Calibration")

@@ -216,7 +216,7 @@ def test_a_page_of_figures():
         if i < 1500:
             found.label(i % 2, str(i), "fraud" if is_own else "ok", NOW + i)
     figures = quality.figures(found, 0.3, None)
-    assert (figures["predictions"], figures["labels"], figures["n"]) == (2000, 1500, 1500)
+    assert (figures["predictions"], figures["empty"], figures["labels"], figures["n"]) == (2000, 0, 1500, 1500)
     hits = int(np.sum(own[:1500] & (score[:1500] >= 0.3)))
     assert (figures["decided"]["hits"], figures["decided"]["missed"]) == (hits, int(own[:1500].sum()) - hits)
     assert figures["decided"]["recall"] == hits / own[:1500].sum()
@@ -226,6 +226,11 @@ def test_a_page_of_figures():
     assert sum(figures["scores"]["own"]) == own[:1500].sum()
     assert figures["curve"]["average"] == pytest.approx(naive.average_precision(score[:1500], own[:1500]))
     assert len(figures["calibration"]["said"]) == quality.GROUPS
+    # Empty ones, from before the first label or of a pause, are none that a label tells anything of.
+    found.take(0, 2000, 0, NOW + 2000, said("2000", None) | {"p": None})
+    found.label(0, "2000", "ok", NOW + 2000)
+    more = quality.figures(found, 0.3, None)
+    assert (more["predictions"], more["empty"], more["labels"], more["n"]) == (2000, 1, 1500, 1500)
     # Labels of frauds come first: before the time of the others is up they say too much.
     waiting = Outcomes(payments(RATE + "join: {unlabelled: {is: ok, after: 2h}}\n"))
     for i in range(100):
@@ -250,7 +255,8 @@ def test_a_page_of_figures():
 def test_what_to_set_is_said(text, sentence):
     spec = loads(text)
     assert any(sentence in said_ for said_ in alerts.missing(spec))
-    assert quality.figures(Outcomes(spec), None, None)["n"] == 0
+    figures = quality.figures(Outcomes(spec), None, None)
+    assert (figures["n"], figures["labels"]) == (0, None if text in FORECASTS else 0)
 
 
 def test_the_threshold_is_the_median_over_partitions():

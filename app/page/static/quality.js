@@ -112,10 +112,10 @@ export function quality(app) {
   head.querySelector(".head").append(choice);
   const early = app.own.early === "1";
   function draw(found) {
-    const { predictions, labels, n, matured, from, to, matures, read, missing: lacking } = found;
-    const when = predictions ? `, of ${moment(from)} to ${moment(to)}` : "";
-    told.textContent = !predictions ? (read ? "No predictions yet." : "Reading the last predictions …")
-      : `${count(n)} of the last ${count(predictions)} predictions have ${matures === null || early ? "a label" : "matured"}${when}.${read ? "" : " More are being read."}`;
+    const { predictions, empty, labels, n, matured, from, to, matures, read, missing: lacking } = found;
+    const when = predictions || empty ? `, of ${moment(from)} to ${moment(to)}` : "", without = empty ? ` Empty, and left out: ${count(empty)}.` : "";
+    told.textContent = !predictions && !empty ? (read ? "No predictions yet." : "Reading the last predictions …")
+      : `${labels === null ? `The last ${count(predictions)} predictions` : `${count(n)} of the last ${count(predictions)} predictions have ${matures === null || early ? "a label" : "matured"}`}${when}.${without}${read ? "" : " More are being read."}`;
     const notes = lacking.map((sentence) => h("p", { class: "set" }, sentence));
     if (matures !== null && early) notes.push(h("p", { class: "set" }, "Labels of one class come first: until the time of the others is up, these figures say too much or too little."));
     if (matures !== null && !early && !n && labels) notes.push(h("p", { class: "set" }, `None has waited ${span(matures / 1000)} yet, by when it is known what came of it. ${count(labels)} labels came already.`));
