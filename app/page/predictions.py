@@ -84,7 +84,7 @@ async def explained(
     except RiparianError as error:
         why_not = str(error)
     learner = PartitionLearner(spec, found.partition) if moment is None else moment.learner
-    answer, n_read = await label_of(spec, connection, found, learner)
+    answer, n_read = await label_of(spec, connection, found, learner, moment is not None and moment.label_waits)
     label = None if answer is None else answer._asdict()
     if label is None and moment is not None and moment.features.y is not None:  # it came with the features
         y = moment.features.y[0]

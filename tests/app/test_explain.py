@@ -205,6 +205,41 @@ def test_a_null_label_is_named_and_nobody_was_right(monkeypatch, of, said):
     assert shown[3] == f"  champion: {said}"
 
 
+@pytest.mark.parametrize(("waited", "offset"), [(False, 6), (True, 4)])
+def test_the_label_of_a_prediction_is_the_first_after_it_or_the_last_that_waited_for_it(monkeypatch, waited, offset):
+    """That of a record that was rejected, and retried, is there already."""
+
+    class Labels:
+        first, end, at = 0, 9, 0
+
+        def seek(self, offset):
+            self.at = offset
+
+        async def read(self, stop):
+            at, self.at = self.at, stop
+            ids = {0: "17", 4: "17", 6: "17", 7: "17"}
+            return [
+                SimpleNamespace(
+                    offset=i,
+                    timestamp=i,
+                    key=None,
+                    value=f'{{"id": "{ids.get(i, "x")}", "y": {i}}}'.encode(),
+                    headers=(),
+                )
+                for i in range(at, stop)
+            ]
+
+    @contextlib.asynccontextmanager
+    async def reading(*_):
+        yield Labels()
+
+    monkeypatch.setattr(finding, "reading", reading)
+    spec = stream_file.build({"name": "s", "features": {"a": "numeric"}, "task": "regression"}, "s")
+    found = FoundPrediction(0, 0, 0, (0, 5), {"id": "17", "y": 1.0, "model": "last-label"}, 1)
+    label, _ = asyncio.run(finding.label_of(spec, None, found, PartitionLearner(spec), waited))
+    assert label == (offset, offset, offset)
+
+
 @pytest.mark.parametrize(
     "of",
     [{"y": 10**400}, {"p": {"a": "x"}}, {"challengers": {"b": {"y": [1]}}}, {"offset": 2**63}],
@@ -222,7 +257,7 @@ def test_a_label_that_came_with_the_features_has_the_time_of_their_record(monkey
     )
     found = FoundPrediction(0, 0, 5000, (0, 0), {"id": "1", "y": None, "offset": 3, "label_offset": 1}, 1)
     known = SimpleNamespace(classes=SimpleNamespace(texts=["ok", "fraud"]))
-    moment = SimpleNamespace(features=SimpleNamespace(y=[1.0]), timestamp=4000, learner=known)
+    moment = SimpleNamespace(features=SimpleNamespace(y=[1.0]), timestamp=4000, learner=known, label_waits=False)
     for name, answer in (("find", found), ("moment_of", moment), ("label_of", (None, 0))):
 
         async def answered(*_: Any, answer: Any = answer, **__: Any) -> Any:

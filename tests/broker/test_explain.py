@@ -72,6 +72,17 @@ def test_a_prediction_its_label_and_its_path(stream):
     assert "made again from checkpoint" in s.riparian("explain", "0001500")
 
 
+def test_a_label_that_came_before_its_record(stream):
+    s = stream()
+    features, labels = instances(60, delay=-30)
+    send(s.broker, s.spec.topics.labels, labels)
+    send(s.broker, s.spec.topics.features, features)
+    assert s.run(60, 60).pending.counts["joined"] == 60
+    found = asyncio.run(explained(s.spec, s.connection, "0000050"))
+    assert found["record"]["label_offset"] > 50
+    assert (found["label"]["y"], found["label"]["offset"]) == (json.loads(labels[50].value)["y"], 50)
+
+
 def test_an_anomaly_without_labels(stream):
     forest = {"model": "online-isolation-forest", "n_trees": 10, "window": 200, "leaf_size": 8}
     s = stream(

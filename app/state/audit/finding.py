@@ -163,28 +163,33 @@ async def _within(
 
 
 async def label_of(
-    spec: Spec, connection: Connection, found: FoundPrediction, learner: PartitionLearner
+    spec: Spec, connection: Connection, found: FoundPrediction, learner: PartitionLearner, waited: bool = False
 ) -> tuple[FoundLabel | None, int]:
     """The first label of its id after a prediction, where it came in the labels topic; and how many were read.
 
     learner : of the same stream, whose classes may be added to.
+    waited : whether one waited for the instance, so that it is the last one before the prediction.
     """
-    bits, n_read = learner.bits[LABELS], 0
+    bits, n_read, label = learner.bits[LABELS], 0, None
     if spec.topics.labels is None:
         return None, 0
     async with reading(connection, spec.topics.labels, found.partition) as labels:
-        labels.seek(max(labels.first, offset_of(found.places[1], bits)))
-        while n_read < MOST_LABELS and (records := await labels.read(labels.end)):
+        place = offset_of(found.places[1], bits)
+        labels.seek(max(labels.first, place - MOST_LABELS if waited else place))
+        while n_read < MOST_LABELS and (records := await labels.read(place if waited else labels.end)):
             batch = await unpacked(spec, learner.codec, LABELS, records)
             decoded = learner.codec.decode_labels(batch, learner.classes)
             n_read += len(records)
-            if found.sent["id"] in decoded.ids:
-                i = decoded.ids.index(found.sent["id"])
+            ids = np.array(decoded.ids, object) == found.sent["id"]
+            if ids.any():
+                i = int(np.flatnonzero(ids)[-1 if waited else 0])
                 at = i if decoded.position is None else decoded.position[i]
                 y = decoded.y[i]
                 named = None if math.isnan(y) else y if learner.classes is None else learner.classes.texts[int(y)]
-                return FoundLabel(offset_of(batch.offsets[at], bits), batch.timestamps[at], named), n_read
-    return None, n_read
+                label = FoundLabel(offset_of(batch.offsets[at], bits), batch.timestamps[at], named)
+                if not waited:
+                    break
+    return label, n_read
 
 
 async def unpacked(spec: Spec, codec: Codec, role: str, records: Sequence[ConsumerRecord]) -> RawBatch:

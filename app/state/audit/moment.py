@@ -33,6 +33,7 @@ class Moment(NamedTuple):
     features : its record, decoded, with the features over the past of its keys.
     timestamp : of that record, ms.
     described : role -> nodes of the model as it was.
+    label_waits : whether a label of its id came before it.
     sequence, offset : of the checkpoint from which it was folded; 0 for the beginning of the topics.
     n_folded : predictions that were made again on the way.
     same : whether all of them, and this one, are what was sent, to the last bit.
@@ -42,6 +43,7 @@ class Moment(NamedTuple):
     features: Features
     timestamp: int
     described: Mapping[str, list[dict[str, Any]]]
+    label_waits: bool
     sequence: int
     offset: int
     n_folded: int
@@ -97,13 +99,14 @@ async def moment_of(
             on_progress(sent.position - start, found.position + 1 - start)
         await fold._fold(stops)
         described = {name: role.model.describe() for name, role in learner.roles.items()}
+        label_waits = bool(learner.pending.early([found.sent["id"]])[0])
         await fold._fold({**stops, FEATURES: place + 1})
         features, timestamp = await _record(learner, connection, spec, found)
         if made:
             features.x[:, learner.past.columns] = made[0]
     sequence = 0 if begin is None else begin.manifest.sequence
     same = proof.holds and proof.n_compared > 0
-    return Moment(learner, features, timestamp, described, sequence, began, proof.n_compared, same)
+    return Moment(learner, features, timestamp, described, label_waits, sequence, began, proof.n_compared, same)
 
 
 def _nearest(
