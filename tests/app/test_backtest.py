@@ -72,3 +72,7 @@ def test_figures_of_a_model_with_many_parameters_are_not_cut(capsys: pytest.Capt
         said = capsys.readouterr().out
         assert said.count("91906.8419") == said.count("487030.6892") == 2
         assert all(label in said for label in labels)
+        assert "partition 0: 9 instances, in the order of 9 predictions" in said
+    found[0].n_recorded = 0
+    _show([("last-label", {})], [], found)
+    assert "partition 0: 9 instances, in the order of their timestamps" in capsys.readouterr().out

@@ -82,7 +82,8 @@ def command(
         needed = {spec.topics.features, spec.topics.labels} & set(missing)
         if needed:
             raise TopicError(
-                f"expected the topics of stream {spec.name}, found no {min(needed, key=str)}: correct its name"
+                f"expected the topics of stream {spec.name}, found no {min(needed, key=str)}: correct its name, or "
+                "start a worker first"
             )
         recorded = spec.topics.predictions not in missing
         found = []
@@ -157,7 +158,8 @@ def _show(models: list[tuple[str, dict[str, Any]]], labels: list[str], found: li
         click.echo(early)
     for one in found:
         lost = [f"{role} begin at offset {first:,}" for role, first in one.first.items() if first]
-        summary = f"{one.figures.n_instances:,} instances, in the order of {one.n_recorded:,} predictions"
+        order = f"{one.n_recorded:,} predictions" if one.n_recorded else "their timestamps"
+        summary = f"{one.figures.n_instances:,} instances, in the order of {order}"
         rejected = f"; records that could not be read: {one.n_rejected:,}" if one.n_rejected else ""
         more = f"; older records are gone: {' and '.join(lost)}" if lost else ""
         click.echo(f"partition {one.partition}: {summary}{rejected}{more}")
