@@ -181,7 +181,7 @@ class InstanceReader:
         recorded = spec.recorded
         self._own = [j for j, name in enumerate(spec.features) if name in recorded]
         self._n_features = len(spec.features)
-        self.columns = [file.position(name, "a feature of the stream") for name, _ in self.features]
+        self.columns = [file.position(name, "a feature or key of the stream") for name, _ in self.features]
         if goal is not None:
             self.columns.append(file.target(goal)[1])
         if clock is not None:

@@ -36,7 +36,7 @@ def rows_of_file(
             'found "@key"; evaluate the file, which needs none, or give the key a field'
         )
     fields = [(feature.name, feature.type) for feature in spec.mapping().features]
-    columns = [file.position(name, "a feature of the stream") for name, _ in fields]
+    columns = [file.position(name, "a feature or key of the stream") for name, _ in fields]
     goal = ""
     if spec.has_labels:
         goal, goal_at = file.target(target, spec.features)

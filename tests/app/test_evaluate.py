@@ -188,7 +188,7 @@ def test_options_that_exclude_each_other(mixed):
         with pytest.raises(SpecError, match=f"--{option.replace('_', '-')} and --stream exclude each other"):
             spec_for(file, "naive-bayes", {}, stream=loads(STREAM), **{option: value})
     spec, goal, n = spec_for(file, "naive-bayes", {}, stream=loads(STREAM.replace("  v:", "  w:")))
-    with pytest.raises(DataError, match="no column 'w' for a feature of the stream"):
+    with pytest.raises(DataError, match="no column 'w' for a feature or key of the stream"):
         evaluate(file, spec, goal, n)
 
 

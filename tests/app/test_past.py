@@ -413,6 +413,11 @@ def test_files_have_the_column_of_a_key_and_the_time_of_each_row(tmp_path):
         SpecError, match="since features over a key's past go by it, found none; name its column by --time"
     ):
         spec_for(data, "majority-class", {}, stream=spec)
+    other = tmp_path / "other.csv"
+    other.write_text(path.read_text().replace("terminal", "place"))
+    one, goal, n = spec_for(DataFile(other), "majority-class", {}, stream=spec, clock="at")
+    with pytest.raises(DataError, match="no column 'terminal' for a feature or key of the stream"):
+        evaluate(DataFile(other), one, goal, n, clock="at")
     one, goal, n = spec_for(data, "majority-class", {}, stream=spec, clock="at")
     assert evaluate(data, one, goal, n, clock="at", label_delay=5.0)["n"] == 2
     rows = next(rows_of_file(data, spec, "y"))

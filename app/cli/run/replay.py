@@ -138,7 +138,7 @@ def command(
     elif target is not None:
         raise click.UsageError(f"--label names the labels, and stream {spec.name} has none: leave it out")
     for feature in spec.mapping().features:
-        file.position(feature.name, "a feature of the stream")
+        file.position(feature.name, "a feature or key of the stream")
 
     from riparian.app.cli.terminal.progress import progress
 
