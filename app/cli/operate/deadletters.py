@@ -127,7 +127,7 @@ def show(
         click.echo(json.dumps({"stream": spec.name, "letters": rows}))
         return
     if not letters:
-        click.echo(f"{spec.name}: no such dead letter")
+        click.echo(f"{spec.name}: no such dead letter; riparian deadletters list counts those that there are")
     for letter in letters:
         _show(letter, spec.topics.deadletters, letter.offset in retried.get(letter.partition, ()), whole)
 
