@@ -113,6 +113,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         path, _, anchor = target.partition("#")
         there = (page.parent / path).resolve() if path else page
         assert there.exists(), f"{name(page)} links {target}"
+        assert not path or there != page, f"{name(page)} links itself"
         assert not anchor or anchor in anchors(there), f"{name(page)} links {target}: {sorted(anchors(there))}"
 
 
