@@ -7,6 +7,7 @@ is put aside, and what it held is read anew.
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -39,12 +40,20 @@ class Store:
     """
 
     def __init__(self, path: Path) -> None:
-        try:
+        self._path = path
+        with self._kept():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = self._open(path)
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """RiparianError where the disk refuses."""
+        try:
+            yield
         except (OSError, sqlite3.Error) as error:
             raise RiparianError(
-                f"the page's history cannot be kept at {path} ({error}): choose another --data-dir"
+                f"the page's history cannot be kept at {self._path} ({error}): make room there, or choose another "
+                "--data-dir"
             ) from None
 
     def _open(self, path: Path) -> sqlite3.Connection:
@@ -111,8 +120,8 @@ class Store:
         gone: Mapping[str, Iterable[str]] = {},
     ) -> None:
         """Store what changed, all of it or nothing. now : ms; what is out of every tier by then is deleted. gone :
-        stream -> series that are kept no more."""
-        with self._db:
+        stream -> series that are kept no more. RiparianError where the disk is full."""
+        with self._kept(), self._db:
             self._db.executemany(
                 "DELETE FROM block WHERE stream = ? AND series = ?",
                 [(stream, name) for stream, names in gone.items() for name in names],

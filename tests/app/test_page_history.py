@@ -169,6 +169,17 @@ def test_a_store_gives_back_what_it_was_given(tmp_path):
         assert list(store.notes("taps", "drift")) == [(0, 3 + KEPT + 5, b"y")]
 
 
+def test_a_disk_that_is_full_while_the_page_runs_is_a_sentence_and_what_was_kept_stays(tmp_path):
+    path = tmp_path / "history.sqlite"
+    with Store(path) as store:
+        store.write({("t", 0): 7}, [], [], NOW)
+        store._db.execute(f"PRAGMA max_page_count = {store._db.execute('PRAGMA page_count').fetchone()[0]}")
+        with pytest.raises(RiparianError, match=r"history.sqlite \(database or disk is full\): make room there, or"):
+            store.write({("t", 0): 9}, [], [("taps", "drift", 0, 3, bytes(100_000))], NOW)
+    with Store(path) as store:
+        assert store.positions() == {("t", 0): 7}
+
+
 def test_the_newest_figures_outlive_the_page(tmp_path, monkeypatch):
     """Started again while no worker runs, it says who is missing, and not that nothing was ever there."""
     monkeypatch.setattr("riparian.app.page.watch.now_ms", lambda: NOW)

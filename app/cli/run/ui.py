@@ -135,10 +135,8 @@ def command(
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-        try:
-            asyncio.run(run())
-        finally:
-            watch.save()
+        asyncio.run(run())
+        watch.save()
 
 
 def _tls(cert: Path | None, key: Path | None) -> "ssl.SSLContext | None":
