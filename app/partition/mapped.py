@@ -126,8 +126,8 @@ def _mapped(file: Any, n_bytes: int) -> _Map:
 
 def _full(n_bytes: int, error: OSError) -> StateError:
     return StateError(
-        f"{_folder} has no room for {n_bytes:,} bytes of what waits ({error.strerror}): make room there, name another "
-        "folder by --data-dir, or lower join.max_pending_bytes"
+        f"{_folder} has no room for {n_bytes:,} bytes of what waits ({error.strerror}): make room there, or name "
+        "another folder by --data-dir"
     )
 
 

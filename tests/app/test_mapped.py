@@ -157,6 +157,7 @@ def test_a_full_disk_is_a_sentence_and_no_fault(tmp_path):
         errors = process.communicate()[1].decode()
     assert process.returncode == 1
     assert f"{tmp_path} has no room for 16,000,000 bytes of what waits (File too large): make room there" in errors
+    assert "join.max_pending_bytes" not in errors  # what waits is restored before any of it leaves
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
