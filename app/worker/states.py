@@ -69,6 +69,7 @@ class States(faust.Table):  # type: ignore[misc]
         self._changed = asyncio.Event()  # which partitions are standbys
         self._tailing: asyncio.Task[None] | None = None
         self._admin: Admin | None = None
+        self._connecting = asyncio.Lock()
         app.tables.add(self)
 
     def on_key_set(self, key: int, value: PartitionLearner) -> None:
@@ -131,10 +132,11 @@ class States(faust.Table):  # type: ignore[misc]
     async def delete_before(self, partition: int, offset: int) -> bool:
         """Delete the records of a partition before `offset`; whether that was done: if not, a later call will."""
         try:
-            if self._admin is None:
-                admin = self.connection.admin()
-                await admin.start()
-                self._admin = admin
+            async with self._connecting:
+                if self._admin is None:
+                    admin = self.connection.admin()
+                    await admin.start()
+                    self._admin = admin
             await self._admin.delete_records({TopicPartition(self.topic, partition): RecordsToDelete(offset)})
         except KafkaError as error:
             log.warning("partition %d: the changelog was not cut off at %d (%r)", partition, offset, error)

@@ -5,6 +5,7 @@ import socket
 import types
 from typing import Any
 
+import faust
 import pytest
 from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError, TopicAuthorizationFailedError
 from aiokafka.structs import TopicPartition
@@ -12,9 +13,12 @@ from aiokafka.structs import TopicPartition
 from riparian.app.kafka import reading
 from riparian.app.kafka.access import refusal
 from riparian.app.kafka.reading import close, read_to_end
+from riparian.app.stream_file.spec import build
 from riparian.app.worker.faust_client import transport
+from riparian.app.worker.faust_client.input_logs import InputLogs
 from riparian.app.worker.shared import training_log
 from riparian.app.worker.shared.training_log import Commands
+from riparian.app.worker.states import States
 from riparian.app.worker.task import partition_task
 from tests.app.test_partition_task import runner_of, spec
 
@@ -215,3 +219,26 @@ def test_an_address_that_a_broker_advertises_and_nobody_reaches_is_named_with_wh
         assert "and 127.0.0.1:1 (nothing listens there), which cannot be reached from here" in said
         for named in ((closed, there), ()):
             assert asyncio.run(refusal.refusal(Advertising(*named))) is None  # type: ignore[arg-type]
+
+
+def test_a_client_that_several_want_at_once_is_made_once():
+    made: list[Any] = []
+
+    class Once:
+        async def start(self) -> None:
+            made.append(self)
+            await asyncio.sleep(0)
+
+        async def delete_records(self, _: Any) -> None: ...
+
+    connection: Any = types.SimpleNamespace(consumer=lambda **_: Once(), admin=Once)
+    stream = build({"name": "s", "task": "classification", "features": {"a": "numeric"}})
+    app = faust.App("s", broker="kafka://127.0.0.1:1")
+
+    async def wanted() -> None:
+        inputs, states = InputLogs(app, stream, connection), States(app, stream, connection)
+        assert {await one for one in [asyncio.ensure_future(inputs.connected()) for _ in range(3)]} == {made[0]}
+        assert all(await asyncio.gather(*(states.delete_before(partition, 7) for partition in range(3))))
+
+    asyncio.run(wanted())
+    assert len(made) == 2

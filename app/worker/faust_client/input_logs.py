@@ -56,19 +56,21 @@ class InputLogs:
         self.backpressure = Backpressure(spec.join.max_buffered_bytes)
         self._app = app
         self.client: Consumer | None = None
+        self._connecting = asyncio.Lock()
         self._questions = dict[int, asyncio.Future[Found | None]]()  # partition -> where its logs end
         self._asking: asyncio.Task[None] | None = None
 
     async def connected(self) -> "Consumer":
         """The client, which is started when it is first wanted."""
-        if self.client is None:
-            client = self.connection.consumer(isolation_level=COMMITTED)
-            try:
-                await client.start()
-            except BaseException:
-                await close(client)
-                raise
-            self.client = client
+        async with self._connecting:
+            if self.client is None:
+                client = self.connection.consumer(isolation_level=COMMITTED)
+                try:
+                    await client.start()
+                except BaseException:
+                    await close(client)
+                    raise
+                self.client = client
         return self.client
 
     async def stop(self) -> None:
