@@ -327,7 +327,7 @@ def check_state(spec: "Spec", names: dict[str, str], present: dict[str, int], n_
         f"Expected {_count(n_state)} in the features and labels, as many as the state of the stream {spec.name} has "
         f"({changelog_topic(spec.name)}), found {found}: a state belongs to its number of partitions, since Kafka "
         "distributes keys differently over another number. Give the stream a new name, which starts afresh, and name "
-        f"the features and labels under topics, or create these again with {_count(n_state)}."
+        f"the features and labels under topics, or let these have {_count(n_state)}, too (kafka-topics.sh --alter)."
     )
 
 
@@ -340,7 +340,7 @@ def _check_partitions(spec: "Spec", names: dict[str, str], present: dict[str, in
     """
     wanted = spec.partitions
     for shared in spec.of_all:
-        if present.get(shared, 1) != 1:
+        if present.get(shared, 1) != 1 and not begun:
             raise TopicError(
                 f"Expected 1 partition of {shared}, which all partitions of the stream {spec.name} read in one order, "
                 f"found {present[shared]}: recreate it with 1, or name another topic under topics.learned"

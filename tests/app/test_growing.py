@@ -1,16 +1,21 @@
 """A partition that is added to a stream: it begins as if it had been there."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from riparian.app.errors import TopicError
+from riparian.app.kafka import admin
 from riparian.app.kafka.admin import led_partitions
+from riparian.app.kafka.connection import Connection
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.state.growing import prospect
-from riparian.topics.names import LEARNED
+from riparian.topics.names import LEARNED, changelog_topic
 from riparian.topics.records import RawBatch
 from tests.app.shared_world import DECISIONS, World, commanded, lived, rows, stream
 from tests.broker.harness import stream_file
@@ -70,6 +75,43 @@ def test_check_says_what_becomes_of_partitions_that_were_added(
     found = prospect(spec, {"s.features": features, "s.labels": labels})
     assert found == said or (found is not None and said is not None and said in found)
     assert ("riparian_unmatched_labels_total" in (found or "")) == (min(features, labels) % 2 == 1)
+
+
+@pytest.mark.parametrize(
+    ("n_state", "n_learned", "said"),
+    [
+        (None, 1, None),
+        (None, 4, r"Expected 1 partition of s\.learned, .* found 4"),
+        (2, 4, None),  # of the log of a stream that has begun the first one is read, also while it runs
+        (
+            4,
+            1,
+            r"found 2 partitions in s\.features and s\.labels: .* let these have 4 partitions, too \(kafka-topics.sh",
+        ),
+    ],
+)
+def test_partitions_that_a_start_takes(
+    monkeypatch: pytest.MonkeyPatch, n_state: int | None, n_learned: int, said: str | None
+) -> None:
+    spec = stream(2)
+    present = dict.fromkeys(admin.stream_topics(spec).values(), 2) | {str(spec.topics.learned): n_learned}
+    present |= {} if n_state is None else {changelog_topic(spec.name): n_state}
+
+    @asynccontextmanager
+    async def client(_: Connection) -> AsyncIterator[None]:
+        yield None
+
+    async def counts(*_: Any) -> dict[str, int]:
+        return present
+
+    monkeypatch.setattr(admin, "admin_client", client)
+    monkeypatch.setattr(admin, "partition_counts", counts)
+    check = admin.check_topics(spec, Connection("127.0.0.1:9"))
+    if said is None:
+        assert asyncio.run(check).missing == ()
+    else:
+        with pytest.raises(TopicError, match=said):
+            asyncio.run(check)
 
 
 def test_partitions_that_a_broker_does_not_tell_of_yet_are_waited_for() -> None:
