@@ -94,7 +94,7 @@ async def explained(
     return said | {
         "said": _models(spec, found, label),
         "label": label,
-        "labels_read": n_read,
+        "labels_read": n_read if spec.label.of is None else None,
         "silence": class_of_silence(spec),
         "predictions_read": found.n_read,
         "why": None if moment is None else _why(spec, moment, _models(spec, found, label)),

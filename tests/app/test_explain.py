@@ -11,6 +11,7 @@ import pytest
 
 from riparian.app import inspection
 from riparian.app.cli.operate.explain import _reasons, lines
+from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.page import models, predictions
 from riparian.app.page.predictions import _models, _why, branch_of, class_of_silence, path_of, roots_of
@@ -240,6 +241,21 @@ def test_the_label_of_a_prediction_is_the_first_after_it_or_the_last_that_waited
     assert label == (offset, offset, offset)
 
 
+@pytest.mark.parametrize(("id_", "what"), [("id", "the one of the features"), ("@offset", "offset, such as 0@17")])
+def test_an_id_that_is_not_found_is_said_to_be_what_ids_are(monkeypatch, id_, what):
+    @contextlib.asynccontextmanager
+    async def reading(*_):
+        yield SimpleNamespace(first=0, end=0)
+
+    monkeypatch.setattr(finding, "reading", reading)
+    spec = stream_file.build({
+        "name": "s", "task": "regression", "features": {"a": "numeric"}, "record": {"id": id_},
+        "label": {"of": "a", "ahead": "1h"},
+    })  # fmt: skip
+    with pytest.raises(StateError, match=f"the id is .*{what}, and its record may be"):
+        asyncio.run(finding.find(spec, None, "7"))
+
+
 @pytest.mark.parametrize(
     "of",
     [{"y": 10**400}, {"p": {"a": "x"}}, {"challengers": {"b": {"y": [1]}}}, {"offset": 2**63}],
@@ -268,3 +284,13 @@ def test_a_label_that_came_with_the_features_has_the_time_of_their_record(monkey
     explained = asyncio.run(predictions.explained(spec, Connection("h:1"), "1"))
     assert explained["label"] == {"offset": 3, "time": 4000, "y": "fraud"}
     assert explained["time"] == 5000
+    moment.features.y = None
+    for label, sentence in (
+        ({}, "  no label has come (0 labels were read after it)"),
+        ({"label": {"of": "a", "ahead": "1h"}}, "  its label is a later value of the stream, and is not read here"),
+    ):
+        spec = stream_file.build(
+            {"name": "s", "task": "regression", "features": {"a": "numeric"}, "champion": "last-label", **label}
+        )
+        explained = asyncio.run(predictions.explained(spec, Connection("h:1"), "1"))
+        assert sentence in lines(explained | {"why_not": ""})

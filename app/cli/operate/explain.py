@@ -84,7 +84,9 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"{found['label_offset']:,}",
     ]
     label = found["label"]
-    if label is None:
+    if label is None and found["labels_read"] is None:
+        shown.append("  its label is a later value of the stream, and is not read here")
+    elif label is None:
         silence = f": without one it is learned as {found['silence']}" if found.get("silence") else ""
         shown.append(f"  no label has come ({found['labels_read']:,} labels were read after it){silence}")
     else:

@@ -106,7 +106,7 @@ export function predictions(app) {
   const show = (found) => {
     const label = found.labels_read === undefined ? "Its label is being looked for." : found.label
       ? `The label ${found.label.y === null ? "null (none will come)" : whole(found.label.y)} came ${moment(found.label.time)}, at offset ${count(found.label.offset)}.`
-      : `No label has come; ${count(found.labels_read)} labels were read after it.`;
+      : found.labels_read === null ? "Its label is a later value of the stream, and is not read here." : `No label has come; ${count(found.labels_read)} labels were read after it.`;
     return [
       `Found at offset ${count(found.position)} of ${found.topic}, partition ${found.partition}, sent ${ago(found.time, Date.now())}.`,
       card(`${found.id}: ${whole(found.said[0].y)}`, moment(found.time),

@@ -21,6 +21,7 @@ from riparian.app.partition.keys.past import hashes_of, secret
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.registry.client import Registry
 from riparian.app.registry.stream_schemas import look_up, predictions
+from riparian.app.stream_file.sections.record import OFFSET
 from riparian.app.stream_file.spec import Spec
 from riparian.models.contract import Floats
 from riparian.topics.codecs import Codec
@@ -111,9 +112,10 @@ async def find(
                 if found:
                     return found[id_]._replace(n_read=n_read)
     where = "" if since is None else " of that time (look further back by --since, or without it)"
+    what = "partition and offset, such as 0@17" if spec.record.id == OFFSET else "the one of the features"
     raise StateError(
-        f"no prediction{where} in {spec.topics.predictions} has the id {id_!r}, in {n_read:,} records: the id is the "
-        "one of the features, and their record may be among the dead letters"
+        f"no prediction{where} in {spec.topics.predictions} has the id {id_!r}, in {n_read:,} records: the id is "
+        f"{what}, and its record may be among the dead letters"
     )
 
 
