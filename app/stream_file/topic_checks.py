@@ -108,7 +108,7 @@ def check_reasons(spec: Any) -> None:
     if reasons is None or reasons.of != ALERTS or (decision is not None and decision.target is not None):
         return
     cure = "alert_rate: 0.01" if spec.task == ANOMALY else "class: NAME, alert_rate: 0.01"
-    found = "none" if decision is None else "one by costs, which has no alerts"
+    found = "none" if decision is None else "one by costs, which marks none"
     raise ValueError(
         f"predictions.reasons.of: expected a decision that names alerts, such as decision: {{{cure}}}, found {found}; "
         "write one, or of: all"

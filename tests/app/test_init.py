@@ -73,7 +73,7 @@ def test_what_is_left_out_stands_there_as_a_comment_with_the_reason(shop: Path) 
     text = Path("shop.yaml").read_text()
     for name, reason in {
         "visit_id": "it looks like an id",
-        "at": "the time of one of these; --date-parts at makes at_hour and at_weekday of it",
+        "at": "which no later row repeats; --date-parts at makes at_hour and at_weekday of it",
         "site": 'it is "eu" everywhere',
         "note": 'it has 120 texts such as "text 0"',
         "region": "it is empty everywhere",
@@ -101,7 +101,7 @@ def test_what_grows_from_row_to_row_is_no_feature(tmp_path: Path) -> None:
         "customer no": "grows from row to row, as ids and clocks do",
         "n": "grows from row to row",
         "sent at": "--date-parts 'sent at' makes sent at_hour and sent at_weekday of it",
-        "ts": "it holds times, and no later row has the time of one of these",
+        "ts": "it holds times, which no later row repeats",
     }.items():
         assert found[name][0]
         assert reason in found[name][1]

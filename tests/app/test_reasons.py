@@ -192,7 +192,7 @@ def test_reasons_are_of_the_class_that_a_shift_makes_the_likeliest(monkeypatch):
         ({"predictions": ALERTS}, "decision: {class: NAME, alert_rate: 0.01}, found none; write one, or of: all"),
         (
             {"predictions": ALERTS, "decision": {"costs": {"0": {"1": 3}}}},
-            "found one by costs, which has no alerts; write one, or of: all",
+            "found one by costs, which marks none; write one, or of: all",
         ),
         (
             {"predictions": ALERTS, "task": "anomaly", "classes": None, "champion": "half-space-trees"},

@@ -117,7 +117,7 @@ def judge(name: str, column: Column, path: Path | None = None, may_be_key: bool 
     if is_id(name, column):
         return left_out(kind, "it looks like an id, which teaches a model nothing")
     if is_time(name, column):
-        return left_out(kind, "it holds times, and no later row has the time of one of these")
+        return left_out(kind, "it holds times, which no later row repeats")
     if column.grows:
         return left_out(
             kind, "it grows from row to row, as ids and clocks do; what is learned of it holds for no later one"
