@@ -207,6 +207,6 @@ class Load:
             topic = self._topics[role]
             if self._place is not None:
                 topic, partition = self._place(role, record)
-                while partition not in (producer.client.cluster.partitions_for_topic(topic) or ()):
+                while partition not in await producer.partitions_for(topic):
                     await producer.client.force_metadata_update()
             await producer.send(topic, record.value, key=record.key, partition=partition, timestamp_ms=record.time)
