@@ -157,7 +157,7 @@ export function worded(event, task) {
     case "refused": return `${event.by || "a rule"}: ${event.action} refused: ${event.said}`;
     case "replaced": return `a fresh model took the place of ${event.model}${values}`;
     case "dropped": return `the fresh model beside ${event.model} was no better${values}`;
-    case "improvement": return `${event.detector}: ${of} fell${values}`;
+    case "improvement": return `${event.detector}: ${of} ${event.after > event.before ? "changed, and did not clearly rise" : "fell"}${values}`;
     case "warning": return `${event.detector}: ${of} near the bound${values}`;
     case "reset": return `${event.detector}: ${of} rose${values}; the model has begun anew`;
     case "replace-started": return `${event.detector}: ${of} rose${values}; a fresh model is on trial`;
