@@ -220,8 +220,8 @@ class Feed:
         """The sentence where the topic does not hold what comes next."""
         return (
             f"{self._tp.topic} lacks offset {self._buffer.fetch_offset:,}, which the state has not learned yet: its "
-            "records were deleted, or it was made anew; restore it, or give the stream a new name to start afresh, and the "
-            "topic a longer retention than checkpoints are kept for"
+            "records were deleted, or it was made anew; restore it, or give the stream a new name to start afresh, and "
+            "the topic a longer retention than checkpoints are kept for"
         )
 
     async def _begin(self, consumer: "Consumer") -> None:
