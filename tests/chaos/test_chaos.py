@@ -1,4 +1,4 @@
-"""A short campaign under commands, and one without a guard, which must fail. `make chaos` runs long ones."""
+"""A short campaign under commands, of topics that workers copy, and one without a guard, which must fail. `make chaos` runs long ones."""
 
 import inspect
 from collections import Counter
@@ -80,7 +80,7 @@ def test_faults_lose_nothing_and_repeat_nothing_and_without_a_guard_they_do(brok
         return run(folder, name, steps, seed=SEED, session=SESSION_SECONDS, rate=100.0, backlog=1000, **options)
 
     with ThreadPoolExecutor(2) as pool:
-        guarded = pool.submit(campaign, "guarded", len(SHORT), SHORT, **fields(SEED))
+        guarded = pool.submit(campaign, "guarded", len(SHORT), SHORT, rekey=True, **fields(SEED))
         entry = ("tests.chaos.unguarded", "tail")
         unguarded = pool.submit(campaign, "unguarded", 3, (KILL,), entry=entry, patience=UNGUARDED_SECONDS, lent=broker)
         report = guarded.result()
