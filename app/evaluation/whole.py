@@ -12,11 +12,11 @@ from riparian.app.dataset.verification_latency import Lateness
 from riparian.app.evaluation.evaluate import LARGEST_BATCH, problem_for
 from riparian.app.evaluation.measures.alerts import Tally
 from riparian.app.evaluation.measures.by_value import tables
-from riparian.app.evaluation.measures.measured import FromFirstLabel, by_name
+from riparian.app.evaluation.measures.measured import FromFirstLabel, by_name, decided_classes
 from riparian.app.evaluation.measures.measures import UNLEARNED
 from riparian.app.evaluation.measures.objective import most_frequent, objective_of
 from riparian.app.evaluation.setup import Setup
-from riparian.app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
+from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
 from riparian.app.stream_file.spec import Spec, build
 from riparian.models.contract import Learner
@@ -123,8 +123,7 @@ class Whole:
                 rows += len(instances.times)
                 rejections.add(instances)
                 on_progress(rows)
-        classes: list[str] | None = LABELS_OF_ANOMALIES if learner.classes is None else learner.classes.texts
-        classes = None if unlabelled or self.spec.decision is None else classes
+        classes = None if unlabelled else decided_classes(learner)
         figures, speed = learner.figures(), round(rows / seconds) if seconds > 0 else None
         return {
             "data": self.name,

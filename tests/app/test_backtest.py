@@ -2,15 +2,19 @@
 
 import asyncio
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from riparian.app.cli.evaluate.backtest import _show
+from riparian.app.cli.evaluate.backtest import _plain, _show
+from riparian.app.cli.evaluate.table import show_whole
+from riparian.app.evaluation.setup import Setup
+from riparian.app.evaluation.whole import Whole
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.state.audit.backtest import _recorded, of_models
+from riparian.app.state.audit.backtest import Backtest, _recorded, of_models
 from riparian.app.stream_file.spec import Spec, build
 
 N = 100
@@ -76,3 +80,23 @@ def test_figures_of_a_model_with_many_parameters_are_not_cut(capsys: pytest.Capt
     found[0].n_recorded = 0
     _show([("last-label", {})], [], found)
     assert "partition 0: 9 instances, in the order of their timestamps" in capsys.readouterr().out
+
+
+def test_of_a_decision_the_classes_are_shown_as_evaluate_shows_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b,y\n" + "".join(f"{i % 10},{i % 3},{'no' if i % 10 else 'yes'}\n" for i in range(600)))
+    decision = {"class": "yes", "recall": 0.8}
+    whole = Whole(Setup(data=path, stream=stream(decision=decision, classes=["no", "yes"])))
+    evaluated = whole.run(lambda _: None)
+    found = [Backtest(0, {}, 600, 0, whole.learner, whole.learner.figures())]
+    show_whole(evaluated)
+    wanted = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("class  ", "yes  ", "no  "))]
+    assert len(wanted) == 3
+    _show([("hoeffding-tree", {})], ["champion: hoeffding-tree"], found)
+    shown = capsys.readouterr().out.splitlines()
+    assert [line for line in shown if line in wanted] == wanted
+    assert any(line.startswith("champion: hoeffding-tree, partition 0: alert rate") for line in shown)
+    (one,) = _plain("s", [("hoeffding-tree", {})], found)["models"][0]["partitions"]
+    assert one["overall"]["classes"] == evaluated["models"]["champion"]["overall"]["classes"]

@@ -100,7 +100,11 @@ def command(
 
 
 def _plain(stream: str, models: list[tuple[str, dict[str, Any]]], found: list["Backtest"]) -> dict[str, Any]:
-    from riparian.app.state.audit.backtest import pooled, roles
+    from riparian.app.state.audit.backtest import classes_of, pooled, roles
+
+    def overall(one: "Backtest", role: str) -> dict[str, Any]:
+        classes = classes_of(one, role)
+        return {**one.figures.overall[role], **({"classes": classes} if classes else {})}
 
     return {
         "stream": stream,
@@ -116,7 +120,7 @@ def _plain(stream: str, models: list[tuple[str, dict[str, Any]]], found: list["B
                         "recorded": one.n_recorded,
                         "rejected": one.n_rejected,
                         "instances": one.figures.n_instances,
-                        "overall": one.figures.overall[role],
+                        "overall": overall(one, role),
                         "recent": one.figures.recent[role],
                     }
                     for one in found
@@ -132,14 +136,18 @@ def _show(models: list[tuple[str, dict[str, Any]]], labels: list[str], found: li
     from rich.console import Console
     from rich.table import Column, Table
 
+    from riparian.app.cli.evaluate.table import show_decided
     from riparian.app.partition.learner import early_labels
-    from riparian.app.state.audit.backtest import pooled, roles
+    from riparian.app.state.audit.backtest import classes_of, pooled, roles
 
-    rows = []
+    rows, decided = [], []
     for i, (role, (name, parameters)) in enumerate(zip(roles(models), models, strict=True)):
         given = "".join(f" {key}={value}" for key, value in parameters.items()) * bool(len(models) > 1)
         label = labels[i] if labels else name + given
         rows += [(label, str(one.partition), one.figures.overall[role]) for one in found]
+        decided += [
+            (f"{label}, partition {one.partition}", one.figures.overall[role], classes_of(one, role)) for one in found
+        ]
         if len(found) > 1:
             rows.append((label, "all", pooled(found, role)))
     names = [name for name in SHOWN if any(name in scores for _, _, scores in rows)]
@@ -152,7 +160,10 @@ def _show(models: list[tuple[str, dict[str, Any]]], labels: list[str], found: li
             partition,
             *("" if v is None else f"{v:,.0f}" if n == "n" else f"{v:.4f}" for n, v in zip(names, values, strict=True)),
         )
-    Console(width=max(Console().width, 100)).print(table)
+    console = Console(width=max(Console().width, 100))
+    console.print(table)
+    for name, scores, classes in decided:
+        show_decided(console, name, scores, classes)
     early = early_labels([one.learner for one in found])
     if early is not None:
         click.echo(early)

@@ -130,15 +130,20 @@ def show_whole(found: dict[str, Any]) -> None:
             console.print(f"{role}: {', '.join(shown)}", soft_wrap=True)
     for role, one in found["models"].items():
         decided = from_first({**one["overall"], FROM_FIRST: one.get(FROM_FIRST, {})})
-        if decided.get("classes"):
-            asked = [(MEASURES[key], decided[key]) for key in ("alert_rate", "cost") if key in decided]
-            shown = [f"{measure.text} {measure.form.format(value)}" for measure, value in asked]
-            console.print(f"{role}: {', '.join(shown)}")
-            _show_classes(console, decided["classes"])
+        show_decided(console, role, decided, decided.get("classes", {}))
     left_out = [one[FROM_FIRST] for one in found["models"].values() if FROM_FIRST in one]
     _show_left_out(console, min(left_out, key=lambda one: one["left_out"], default={}), "")
     by_value.show(found.get("segments", ()))
     _show_drifts(console, found)
+
+
+def show_decided(console: Console, name: str, scores: dict[str, Any], classes: dict[str, dict[str, float]]) -> None:
+    """What a model's decision comes to, of each class, too; nothing without classes."""
+    if classes:
+        asked = [(MEASURES[key], scores[key]) for key in ("alert_rate", "cost") if key in scores]
+        shown = [f"{measure.text} {measure.form.format(value)}" for measure, value in asked]
+        console.print(f"{name}: {', '.join(shown)}", markup=False)
+        _show_classes(console, classes)
 
 
 def _show_alerts(console: Console, found: dict[str, Any]) -> None:

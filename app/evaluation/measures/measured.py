@@ -13,6 +13,7 @@ from riparian.app.dataset.files.data import MOST_CLASSES
 from riparian.app.evaluation.measures.auroc import Ranking
 from riparian.app.evaluation.measures.measures import FROM_FIRST
 from riparian.app.partition.drift.detection import ABSOLUTE, MISTAKES, Signal, errors
+from riparian.app.partition.learner import LABELS_OF_ANOMALIES, PartitionLearner
 from riparian.app.partition.predictions.serving import Serving
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.evaluation import auroc
@@ -154,6 +155,13 @@ class Measured(Prequential):
 def by_name(metrics: Prequential, names: Sequence[Any]) -> dict[str, dict[str, float]]:
     """Name of a class -> figures, as `Prequential.by_class` has them. names : by code."""
     return {str(names[k]): one for k, one in metrics.by_class().items()}
+
+
+def decided_classes(learner: PartitionLearner) -> list[str] | None:
+    """The classes that a decision is about, by code; None where the stream has none."""
+    if learner.spec.decision is None:
+        return None
+    return LABELS_OF_ANOMALIES if learner.classes is None else learner.classes.texts
 
 
 class FromFirstLabel:

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from riparian.app.errors import SpecError
+from riparian.app.evaluation.measures.measured import by_name, decided_classes
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import PartitionReader, reading, reading_logs
 from riparian.app.partition.learner import PartitionLearner
@@ -45,6 +46,13 @@ class Backtest(NamedTuple):
     n_rejected: int
     learner: PartitionLearner
     figures: Figures
+
+
+def classes_of(found: Backtest, role: str) -> dict[str, dict[str, float]]:
+    """Of a model in a partition: name of a class -> n, recall, precision and f1; nothing where the stream has no
+    decision."""
+    names = decided_classes(found.learner)
+    return {} if names is None else by_name(found.learner.roles[role].metrics, names)
 
 
 def roles(models: Sequence[Model]) -> list[str]:
