@@ -349,9 +349,8 @@ class StreamClassifier(ClassifierMixin, _StreamEstimator):  # type: ignore[misc]
         out = self._predicted(x)
         if out is None:
             return {}
-        p = dict(zip(self._codes, out.tolist(), strict=False))
-        total = sum(p.values())
-        return {label: value / total for label, value in p.items()} if total > 0.0 else {}
+        p = out[None, : len(self._codes)]
+        return dict(zip(self._codes, _shares(p)[0].tolist(), strict=False)) if p.sum() > 0.0 else {}
 
     def predict_one(self, x: Mapping[str, Any]) -> Any:
         """The most probable class; None while nothing is known."""
@@ -365,15 +364,21 @@ class StreamClassifier(ClassifierMixin, _StreamEstimator):  # type: ignore[misc]
         """(n, k) probabilities; all alike while the learner knows nothing."""
         check_is_fitted(self, "learner_")
         p: Floats = self.learner_.predict_many(self._rows(X))[:, : len(self.classes_)]
-        total = p.sum(axis=1, keepdims=True)
-        known = total > 0.0
-        return np.where(known, p / np.where(known, total, 1.0), 1.0 / len(self.classes_))
+        return _shares(p)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """(n,) classes."""
         p = self.predict_proba(X)
         found: NDArray[Any] = self.classes_[p.argmax(axis=1)]
         return found
+
+
+def _shares(p: Floats) -> Floats:
+    """(n, k) what adds up to 1 in each row; all alike where there is nothing. Not by `sum`, which rounds otherwise from
+    Python 3.12 on."""
+    total = p.sum(axis=1, keepdims=True)
+    known = total > 0.0
+    return np.where(known, p / np.where(known, total, 1.0), 1.0 / p.shape[1])
 
 
 class StreamRegressor(RegressorMixin, _StreamEstimator):  # type: ignore[misc]

@@ -282,3 +282,12 @@ def test_columns_of_frames():
     assert (t.values.tolist(), c.values[0], b.values.tolist()) == ([0.0, 1.0], 1.0, [1.0, 0.0])
     assert np.isnan([n.values[1], c.values[1]]).all()
     assert columns_of(frame[:0])[1].values.shape == (0,)
+
+
+def test_a_record_s_probabilities_are_those_of_its_row_to_the_last_bit():
+    rng = np.random.default_rng(7)
+    frame, y = pd.DataFrame(rng.random((3000, 2)), columns=["a", "b"]), rng.integers(0, 40, 3000)
+    model = StreamClassifier("naive-bayes").partial_fit(frame, y, classes=np.arange(40))
+    records = frame[:50].to_dict("records")
+    one_by_one = [[*model.predict_proba_one(record).values()] for record in records]
+    np.testing.assert_array_equal(model.predict_proba(frame[:50]), one_by_one)

@@ -111,7 +111,7 @@ def microseconds(shape: StreamShape, kind: str, n_trees: int = 1, idle: bool = F
     """Of a member of the kind, or of so many of its trees; by IDLE, where classes are learned."""
     table = IDLE if idle and shape.task == CLASSIFICATION else MICROSECONDS[shape.task]
     values = SOFT_VALUE[shape.task] * shape.many * shape.n_classes if kind == "soft" else 0.0
-    return n_trees * sum(c * x for c, x in zip(table[kind], shape.columns, strict=False)) + values
+    return n_trees * math.fsum(c * x for c, x in zip(table[kind], shape.columns, strict=False)) + values
 
 
 def pooling(shape: StreamShape, n_members: int) -> float:
