@@ -1,4 +1,5 @@
-"""A short campaign under commands, of topics that workers copy, and one without a guard, which must fail. `make chaos` runs long ones."""
+"""A short campaign of topics that workers copy, under commands, and one without a guard, which must fail. Long ones
+are those of `make chaos`."""
 
 import inspect
 from collections import Counter
