@@ -26,6 +26,7 @@ from markdown_it import MarkdownIt
 from docs.__main__ import MARKED, pages, refreshed, sections
 from riparian.app.cli import GROUPS, cli
 from riparian.app.cli.run.environment import KNOWN
+from riparian.app.dataset.guessing.from_file import stream_name
 from riparian.app.kafka.client.sources import CONFIG, PREFIX
 from riparian.app.stream_file.spec import build, loads
 from riparian.app.stream_file.strict_yaml import parse_yaml
@@ -466,6 +467,13 @@ def test_what_needs_no_kafka_runs(page: str, tmp_path: Path, monkeypatch: pytest
         assert result.exit_code == 0, f"{said.text}: {result.exception or result.output}"
         if out:
             (tmp_path / out).write_text(result.stdout)
+
+
+def test_what_init_makes_of_a_topic_is_checked_by_the_name_that_it_gives() -> None:
+    for said, following in itertools.pairwise(lines()):
+        words, then = said.text.split(), following.text.split()
+        if words[:3] == ["riparian", "init", "--from-topic"] and then[:2] == ["riparian", "check"]:
+            assert then[2] == f"{stream_name(words[3])}.yaml", said
 
 
 def test_help_groups_all_commands():
