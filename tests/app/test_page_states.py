@@ -524,12 +524,18 @@ def test_a_letter_is_shown_as_it_was_sent_and_a_row_retries_what_it_counts(
     monkeypatch.setattr(retries, "letter_at", letter_at)
     view = StreamView(view_of().spec)
     for offset in range(len(sent)):
-        view.take_letter(letter({"riparian-detail": b"%d" % offset}, now + offset, offset=offset))
+        detail = b"%d: expected a number, found a text; %s" % (offset, b"it is of a name that is long " * 8)
+        view.take_letter(letter({"riparian-detail": detail}, now + offset, offset=offset))
+    view.take_letter(letter({"riparian-reason": b"unreadable-batch"}, now + 8, offset=8))
     view.take_letter(letter({"riparian-reason": b"prediction-too-large"}, now + 9, offset=9))
     with serving_of(tmp_path, view, actions=True) as (_, serving), serving(sock := listen("127.0.0.1", 0)):
         look = Look(browser, f"http://127.0.0.1:{sock.getsockname()[1]}")
         page = look.open("taps", "deadletters")
         page.route(f"**{url}/retry", retried)
+        look.until("() => document.querySelectorAll('td button').length === 7")
+        assert page.evaluate(
+            "[...document.querySelectorAll('main .scroll')].map((one) => one.scrollWidth - one.clientWidth)"
+        ) == [0, 0]
         for offset, value in enumerate(sent):
             page.get_by_role("button", name=f"Open the letter 0/{offset}").click()
             look.until_said((value or b"none").decode(), "dialog pre")

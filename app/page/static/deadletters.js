@@ -86,13 +86,13 @@ export function deadletters(app) {
     const total = found.groups.reduce((a, { n }) => a + n, 0);
     const all = ({ reason, field, means, again: may }) => (may ? again(`Retry ${reason}${field ? ` of ${field}` : ""}`, { reason, field }) : h("span", { class: "note" }, means ? "no retry helps" : ""));
     const rows = found.groups.map((one) => [one.reason, one.field, count(one.n), percent(one.n / total, 0), one.means ? marked(`The record ${one.means}.`) : "", ...(actions ? [all(one)] : [])]);
-    body.replaceChildren(rows.length ? table([["Reason"], ["Field"], ["Last 24 h", "r"], ["Share", "r"], ["It means"], ...(actions ? [["All of these"]] : [])], rows, "Reasons of the last day")
+    body.replaceChildren(rows.length ? table([["Reason"], ["Field"], ["Last 24 h", "r"], ["Share", "r"], ["It means", "wrap"], ...(actions ? [["All of these"]] : [])], rows, "Reasons of the last day")
       : h("p", { class: "empty" }, found.total ? `None in the last 24 h; ${count(found.total)} before.` : "None. All records could be read."));
     if (rows.length && !actions) body.append(h("p", { class: "note" }, "Where the stream file is changed so that they can be read: riparian deadletters retry, or buttons here with riparian ui --actions."));
     const retried = ({ n, n_retried: m, again: may, at, home }) => [m ? `${m === n ? "" : `${count(m)} `}retried` : "",
       may ? again(`Retry the letter ${home}/${at}`, { at: `${home}/${at}` }) : ""];
     const show = (one) => (one.at < 0 ? "" : h("button", { type: "button", "aria-label": `Open the letter ${one.home}/${one.at}`, onclick: () => open(app, one) }, "Open"));
-    list.replaceChildren(found.letters.length ? table([["Last"], ["Alike", "r"], ["Topic"], ["Partition", "r"], ["Offset", "r"], ["Reason"], ["Detail"], ["Size", "r"], ["Contents"], ...(actions ? [["Again"]] : [])],
+    list.replaceChildren(found.letters.length ? table([["Last"], ["Alike", "r"], ["Topic"], ["Partition", "r"], ["Offset", "r"], ["Reason"], ["Detail", "wrap"], ["Size", "r"], ["Contents"], ...(actions ? [["Again"]] : [])],
       found.letters.map((one) => [moment(one.time), count(one.n), one.topic, String(one.partition), count(one.offset), one.reason, one.detail, bytes(one.size), show(one), ...(actions ? [retried(one)] : [])]), "The last dead letters")
       : h("p", { class: "empty" }, "Nothing to show."));
   }
