@@ -412,7 +412,7 @@ def _model_text(model: Model, other: Model | None = None) -> str:
     if other is not None and other[0] == name:
         here, there = _ordered(parameters), _ordered(other[1])
         parameters = {key: value for key, value in parameters.items() if there.get(key, ...) != here[key]}
-    return f"{name} ({', '.join(f'{key} {value}' for key, value in parameters.items())})" if parameters else name
+    return f"{name} ({_listed(parameters)})" if parameters else name
 
 
 def _models(spec: Spec, meta: Mapping[str, Any]) -> tuple[list[Change], dict[str, str | None]]:
@@ -537,8 +537,19 @@ def _going_on(place: str, old: Any, new: Any) -> tuple[str, str]:
 def _detector(name: str, parameters: Mapping[str, Any]) -> str:
     """A detector in words: the parameters that are not the defaults."""
     usual = {parameter.name: parameter.default for parameter in find(name).parameters} if name in KNOWN else {}
-    other = [f"{key} {value}" for key, value in parameters.items() if usual.get(key, ...) != value]
-    return f"{name} ({', '.join(other)})" if other else name
+    other = {key: value for key, value in parameters.items() if usual.get(key, ...) != value}
+    return f"{name} ({_listed(other)})" if other else name
+
+
+def _listed(fields: Mapping[str, Any], between: str = " ") -> str:
+    return ", ".join(f"{key}{between}{_plain(value)}" for key, value in fields.items())
+
+
+def _plain(value: Any) -> str:
+    """As people write it in the stream file, but for what is not set."""
+    if isinstance(value, Mapping):
+        return f"{{{_listed(value, ': ')}}}"
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else f"{value}"
 
 
 def _value(place: str, value: Any) -> str:
@@ -554,17 +565,17 @@ def _value(place: str, value: Any) -> str:
         return ", ".join(value) or "none"
     if place == DISTRIBUTIONS:
         remark = {**value, "features": f"of {', '.join(value['features']) or 'no feature'}"}
-        return ", ".join(f"{key} {what}" for key, what in remark.items()).replace("features of", "of")
+        return _listed(remark).replace("features of", "of")
     if place.endswith(".idle"):
         return format_duration(value)
     if place == UNLABELLED:
         remark = {**value, "after": format_duration(float(value["after"].removesuffix("s")))}
-        return f"{{{', '.join(f'{key}: {what}' for key, what in remark.items())}}}"
+        return _plain(remark)
     if isinstance(value, dict) and place.startswith("features."):
-        return ", ".join(f"{key} {what}" for key, what in value.items())
+        return _listed(value)
     if isinstance(value, list | tuple):
         return ".".join(value) or '""'
-    return f"{value}"
+    return _plain(value)
 
 
 def room_of(meta: Mapping[str, Any], known: Sequence[Sequence[Scalar] | None], first: Schema) -> Schema | None:

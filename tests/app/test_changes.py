@@ -185,12 +185,12 @@ GOES_ON = [
     ({"challengers": {"nb": "naive-bayes"}}, [("challengers.most", DROPPED, "has learned is dropped")]),
     (
         {"challengers": {"nb": {**TREE, "grace_period": 11}, "most": "majority-class"}},
-        [("challengers.nb", RESTARTED, "was naive-bayes (window None), is hoeffding-tree")],
+        [("challengers.nb", RESTARTED, "was naive-bayes (window none), is hoeffding-tree")],
     ),
     (
         {"champion": BAYES, "challengers": {"nb": TREE, "most": "majority-class"}},
         [
-            ("champion", CARRIED, "naive-bayes (window None) and goes on with state and metrics of challengers.nb"),
+            ("champion", CARRIED, "naive-bayes (window none) and goes on with state and metrics of challengers.nb"),
             ("challengers.nb", CARRIED, "goes on with state and metrics of champion"),
         ],
     ),
@@ -250,13 +250,17 @@ GOES_ON = [
         {"metrics": {"window": 30, "fading": 0.9}},
         [("metrics.fading", RESTARTED, "was none, is 0.9: recent metrics start afresh")],
     ),
-    ({"predictions": {"challengers": True}}, [("predictions.challengers", CARRIED, "was False, is True")]),
+    ({"predictions": {"challengers": True}}, [("predictions.challengers", CARRIED, "was false, is true")]),
     ({"predictions": {"probabilities": False}}, [("predictions.probabilities", CARRIED, "")]),
     ({"record": {"time": "at"}}, [("record.time", CARRIED, "was none, is at")]),
     ({"label": {"y": "deep.y"}}, [("label.y", CARRIED, "was y, is deep.y")]),
     (
         {"features": {**FEATURES, "a": {"type": "numeric", "from": "x.age"}}},
         [("features.a.from", CARRIED, "was none, is x.age")],
+    ),
+    (
+        {"features": {**FEATURES, "a": {"type": "numeric", "text": True}}},
+        [("features.a.text", CARRIED, "was none, is true")],
     ),
     ({"drift": {"detectors": ["adwin", "ddm"]}}, [("drift.detectors", RESTARTED, "was adwin, is adwin, ddm: all")]),
     (

@@ -314,7 +314,7 @@ def test_another_target_begins_anew_and_another_share_goes_on():
     said, threshold, _ = taken(DECISIONS["recall"])
     assert (said, threshold is not None) == ([], True)
     (said,), threshold, learner = taken({"class": "up", "recall": 0.5})
-    assert said.endswith("is {'class': 'up', 'recall': 0.5}: from the next prediction on")
+    assert said.endswith("is {class: up, recall: 0.5}: from the next prediction on")
     assert threshold is not None
     assert learner.origin is not None
     (said,), threshold, _ = taken({"class": "down", "recall": 0.9})

@@ -156,7 +156,7 @@ def test_the_calibration_error_is_known_without_scaling_and_of_classes_only():
     arrays = {name: array for name, array in older.arrays.items() if not name.startswith("calibration/")}
     again = PartitionLearner(stream("classification", **CALIBRATED))
     assert any(
-        "predictions.calibrated was none, is True" in one for one in again.restore(older._replace(arrays=arrays))
+        "predictions.calibrated was none, is true" in one for one in again.restore(older._replace(arrays=arrays))
     )
     assert "calibration_error" not in again.figures().overall["champion"]
 

@@ -166,14 +166,14 @@ def test_commands_of_before_are_not_taken_again_where_control_was_off_for_a_whil
     n = fed.learner.offsets[CONTROL]
     assert n == 2 * KNOWN
     off, notes = restored(fed, spec(control=False))
-    assert notes == ["control was True, is False: no more commands"]
+    assert notes == ["control was true, is false: no more commands"]
     off = Fed(off)
     off.go_on(20)
     again, notes = restored(off, spec(control=False))
     assert (notes, again.digest()) == ([], off.learner.digest())
     on, notes = restored(off, spec())
     assert len(notes) == 1
-    assert notes[0].startswith("control was False, is True: predictions name the commands before them")
+    assert notes[0].startswith("control was false, is true: predictions name the commands before them")
     assert on.offsets[CONTROL] == n == on.buffers()[CONTROL].next_offset
     assert on.promotion.n_events == n
     assert on.origin is not None  # the predictions of meanwhile do not say how many commands had been applied
@@ -247,7 +247,7 @@ def test_the_file_that_was_applied_and_the_one_before_both_go_on() -> None:
         assert len(notes) == n
     other = spec(challengers={"more": "last-label"}, predictions={"probabilities": False}, join={"horizon": "1h"})
     (found,) = unsteerable(reconcile(other, fed.learner.snapshot().meta, [None]))
-    assert found.startswith("predictions.probabilities was True, is False; this changes at a restart")
+    assert found.startswith("predictions.probabilities was true, is false; this changes at a restart")
 
 
 def test_commands_of_versions_that_had_threads_are_obeyed_again_without() -> None:

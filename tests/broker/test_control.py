@@ -313,7 +313,7 @@ def test_the_command_line_steers_and_applies_a_changed_file(stream):
             # A file that still has the old champion cannot be applied, nor one that changes what is fixed at the start.
             s.change(**fields, predictions={"probabilities": False})
             said = s.riparian("apply", *options, code=2)
-            assert "predictions.probabilities was True, is False; this changes at a restart" in said
+            assert "predictions.probabilities was true, is false; this changes at a restart" in said
             more = {"a": "numeric", "b": "nominal", "c": {"type": "nominal"}, "d": "numeric"}
             s.change(**fields, features=more)
             said = s.riparian("apply", *options, code=2)
