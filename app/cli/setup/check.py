@@ -382,7 +382,7 @@ def _of_keys(spec: "Spec") -> list[str]:
     asked = {one.key for one in spec.features.values() if one.past is not None}
     lines, mapping = [f"keys: {memory_sentence(spec, name)}" for name in spec.keys if name in asked], spec.mapping()
     for name, at in zip(spec.keys, mapping.keys, strict=True):
-        if at is not None and at < mapping.n_columns:
+        if at is not None and at < mapping.n_columns and name != spec.label.by:  # which series it is helps a forecast
             lines.append(
                 f"keys: features.{mapping.features[at].name} is the key {name}, too: a tree makes a branch for each of "
                 "its values, and is worse than without; leave it out of features, unless it has few"
