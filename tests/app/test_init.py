@@ -608,7 +608,7 @@ def test_records_that_say_too_little_are_one_sentence() -> None:
     with pytest.raises(DataError, match="topic t holds no JSON object: no record of it is one"):
         spec_of(TopicSample("t", [], 1, 1, 7))
     nameless = TopicSample("t", messages([{"a": i / 2, "label": i % 2} for i in range(60)], keys=False), 1, 1)
-    with pytest.raises(DataError, match=r"which field of t is the id: name it by --id, or say --id @key"):
+    with pytest.raises(DataError, match=r"which field of t is the id: name it by --id FIELD=FIELD, or say --id @key"):
         spec_of(nameless, TopicSample("l", messages([{"y": i} for i in range(9)], keys=False), 1, 1))
     assert spec_of(nameless).record.id == ("@offset",)
     plain = TopicSample("t", messages([{"id": i, "a": i / 2, "b": i % 2} for i in range(60)]), 1, 1)
@@ -618,6 +618,17 @@ def test_records_that_say_too_little_are_one_sentence() -> None:
         spec_of(plain, label="b", id_="gone")
     assert spec_of(plain, label="b", id_="@key").record.id == ("@key",)
     assert spec_of(plain, label="b", id_="@offset").record.id == ("@offset",)
+
+
+def test_fields_that_may_be_the_id_are_named_in_both_topics() -> None:
+    paid = [{"payment_id": f"p{i % 200}", "amount": i % 97 / 7, "hour": i % 24} for i in range(400)]
+    for at, said in (("p", "payment_id=payment"), ("q", "FIELD=FIELD")):
+        labels = TopicSample("l", messages([{"payment": f"{at}{i}", "fraud": i % 2} for i in range(90)], False), 1, 1)
+        with pytest.raises(DataError, match=f"which field of t is the id: name it by --id {said}, or say --id @key"):
+            spec_of(TopicSample("t", messages(paid, keys=False), 1, 1), labels)
+        once = TopicSample("t", messages([{"id": 1000 + i, **one} for i, one in enumerate(paid)], False), 1, 1)
+        with pytest.raises(DataError, match=f"no id was found both in t and l: say by --id {said} where it stands"):
+            spec_of(once, labels)
 
 
 READINGS = [

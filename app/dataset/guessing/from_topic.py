@@ -478,13 +478,13 @@ def _join(features: ReadTopic, labels: ReadTopic, given: str | None) -> Join:
     most = max((one.n_met for one in joins), default=0)
     if not (called or most):
         raise DataError(
-            f"it is not clear which field of {features.topic} is the id: name it by --id, or say --id @key for the "
-            f"Kafka key (its fields are {features.listing})"
+            f"it is not clear which field of {features.topic} is the id: name it by {_pair(features, labels)}, or say "
+            f"--id @key for the Kafka key (its fields are {features.listing})"
         )
     if not most:
         raise DataError(
-            f"no id was found both in {features.topic} and {labels.topic}: say by --id FIELD=FIELD where it stands in "
-            f"both (those of {labels.topic} are {labels.listing}), or wait until labels have come"
+            f"no id was found both in {features.topic} and {labels.topic}: say by {_pair(features, labels)} where it "
+            f"stands in both (those of {labels.topic} are {labels.listing}), or wait until labels have come"
         )
     # A label's own serial id meets records as well, only not as soon.
     joins = [one for one in joins if 2 * one.n_met >= most]
@@ -496,6 +496,17 @@ def _join(features: ReadTopic, labels: ReadTopic, given: str | None) -> Join:
         both = " or ".join(f"--id {dotted(one.ours)}={dotted(one.theirs)}" for one in (best, other))
         raise DataError(f"it is not clear by which ids {features.topic} and {labels.topic} belong together: say {both}")
     return best
+
+
+def _pair(features: ReadTopic, labels: ReadTopic) -> str:
+    """The option that names the id of both: the fields with most values in common, of those that may tell ids apart."""
+    pairs = [(a, b) for a in features.unique(OF_CHANGES) for b in labels.unique(OF_CHANGES)]
+    common = [len(features.fields[a].ids & labels.fields[b].ids) for a, b in pairs]
+    most = max(common, default=0)
+    if BY_CHANCE * most < len(labels.messages):
+        return "--id FIELD=FIELD"
+    ours, theirs = pairs[common.index(most)]
+    return f"--id {dotted(ours)}={dotted(theirs)}"
 
 
 def _name(path: Path) -> str:
