@@ -12,22 +12,35 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.dataset.column import is_missing, number_of
-from riparian.app.dataset.files.data import DataFile, Floats, RowBlock
-from riparian.app.dataset.rows import cells_as_json, json_texts
+from riparian.app.dataset.column import are_json_numbers, is_missing, number_of
+from riparian.app.dataset.files.data import DataFile, Floats, Odd, RowBlock
+from riparian.app.dataset.rows import JSON, cells_as_json, json_texts
 from riparian.app.errors import DataError
 from riparian.app.stream_file.sections.record import OFFSET
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.decoding.columns import Bad, ColumnDecoder, no_record
 from riparian.topics.decoding.headers import HeaderWriter
+from riparian.topics.decoding.paths import dotted
 from riparian.topics.decoding.times import milliseconds
-from riparian.topics.records import BOOLEAN, NOMINAL, NUMERIC, Feature, Mapping, Path, RawBatch, Rejected, Rows
+from riparian.topics.records import (
+    BOOLEAN,
+    NOMINAL,
+    NOT_FINITE,
+    NUMERIC,
+    WRONG_LABEL,
+    WRONG_TYPE,
+    Feature,
+    Mapping,
+    Path,
+    RawBatch,
+    Rejected,
+    Rows,
+)
 from riparian.topics.vocabulary import MISSING, Vocabulary
 
 Ints = NDArray[np.int64]
 
 ID: Path = ("id",)
-JSON = "json"
 NEVER = -1  # when no label comes
 LONGEST_ESCAPE = 6  # characters that one of a text becomes in JSON, at most
 
@@ -96,10 +109,12 @@ class Rejections:
 
 
 class _BlockRecords:
-    """A block of rows: what stands at each path."""
+    """A block of rows: what stands at each path, and what is not of its type."""
 
-    def __init__(self, n: int, x: Floats, columns: dict[Path, Any], written: Sequence[bytes] | None) -> None:
-        self.n, self.x, self.columns, self.written = n, x, columns, written
+    def __init__(
+        self, n: int, x: Floats, columns: dict[Path, Any], written: Sequence[bytes] | None, wrong: Bad
+    ) -> None:
+        self.n, self.x, self.columns, self.written, self.wrong = n, x, columns, written, wrong
 
     def __len__(self) -> int:
         return self.n
@@ -123,6 +138,8 @@ class _Format:
             self.largest = max(self.largest, len(value))
             if (refused := no_record(value, self.max_bytes)) is not None:
                 bad[i] = refused
+        for i, refused in records.wrong.items():
+            bad.setdefault(i, refused)
         return records
 
     def column(self, records: Any, path: Path) -> Any:
@@ -228,21 +245,28 @@ class InstanceReader:
         n, d, file = len(block), len(self.features), self.file
         x = np.full((n, d), np.nan)
         columns: dict[Path, Any] = {}
+        wrong = Bad()
         for j, (name, kind) in enumerate(self.features):
+            odd: Odd = {}
             if kind == NUMERIC:
-                x[:, j] = file.numbers(block, j, name)
+                x[:, j] = file.numbers(block, j, name, odd)
             elif kind == BOOLEAN:
-                x[:, j] = [math.nan if v is None else float(v) for v in file.booleans(block, j, name)]
+                x[:, j] = [math.nan if v is None else float(v) for v in file.booleans(block, j, name, odd)]
             else:
                 columns["x", name] = file.values(block, j, name)
+            for i, text in odd.items():
+                wrong.setdefault(i, _of_another_type(name, kind, text))
         labels: Any = None
+        odd = {}
         if self.goal is not None:
             plain = self.learner.classes is None
-            labels = file.numbers(block, d, self.goal) if plain else file.values(block, d, self.goal)
+            labels = file.numbers(block, d, self.goal, odd) if plain else file.values(block, d, self.goal)
         if self._inside:
             columns[self._y] = labels
+            for i, text in odd.items():
+                wrong.setdefault(i, _no_label(self._y, text))
         columns[ID] = [f"{self._before_number}{i}" for i in range(first, first + n)]
-        records = _BlockRecords(n, x, columns, self._written(block, first, labels))
+        records = _BlockRecords(n, x, columns, self._written(block, first, labels), wrong)
         vocabularies = [self.learner.vocabularies[j] for j in self._own]
         found = self._decoder.decode_features(_batch(records), vocabularies, self.learner.classes)
         y, labels_rejected = np.full(n, np.nan), list[Rejected]()
@@ -250,7 +274,7 @@ class InstanceReader:
         if self._inside:
             y[kept] = np.nan if found.y is None else found.y
         elif labels is not None:
-            y, labels_rejected = self._labels(labels, first)
+            y, labels_rejected = self._labels(labels, first, odd)
         if len(self._own) == d:
             x[kept] = found.x
         else:
@@ -272,9 +296,10 @@ class InstanceReader:
             due[[one.position for one in (*found.rejected, *labels_rejected)]] = NEVER
         return Instances(first, x, y, times, until, found.rejected, labels_rejected, keys=keys, origin=origin, due=due)
 
-    def _labels(self, labels: Any, first: int) -> tuple[Floats, list[Rejected]]:
+    def _labels(self, labels: Any, first: int, odd: Odd) -> tuple[Floats, list[Rejected]]:
         """The labels that there are, as records of their own."""
         missing = np.isnan(labels) if isinstance(labels, np.ndarray) else np.array([v in MISSING for v in labels], bool)
+        missing[list(odd)] = False
         there = np.flatnonzero(~missing)
         given = labels[there] if isinstance(labels, np.ndarray) else [labels[i] for i in there.tolist()]
         ids = [str(first + i) for i in there.tolist()]
@@ -283,7 +308,8 @@ class InstanceReader:
             longest = max(map(len, given), default=0) * LONGEST_ESCAPE
             if longest + self._empty_record() > self.form.max_bytes:
                 written = self._label_writer.labels(ids, json_texts(given), [_NOW] * len(ids))
-        records = _BlockRecords(len(there), np.zeros((len(there), 0)), {ID: ids, self._y: given}, written)
+        wrong = Bad({int(np.searchsorted(there, i)): _no_label(self._y, text) for i, text in odd.items()})
+        records = _BlockRecords(len(there), np.zeros((len(there), 0)), {ID: ids, self._y: given}, written, wrong)
         found = self._decoder.decode_labels(_batch(records), self.learner.classes)
         y = np.full(len(labels), np.nan)
         y[there if found.position is None else there[found.position]] = found.y
@@ -298,7 +324,7 @@ class InstanceReader:
         if self._writer is None or longest + self._empty_record() <= self.form.max_bytes:
             return None
         features = [
-            cells_as_json(self.file, block, j, name, kind)
+            cells_as_json(self.file, block, j, name, kind, JSON)
             for j, (name, kind) in enumerate(self.features[: self._n_written])
         ]
         y = ["null"] * n if labels is None or not self._inside else json_texts(labels)
@@ -311,6 +337,18 @@ class InstanceReader:
             rows = Rows(0, ["9" * 20], [["null"] for _ in self.features], ["null"])
             self._empty = len(self._writer.features(self._headers.inside(rows), [_NOW])[0])
         return self._empty
+
+
+def _of_another_type(name: str, kind: str, text: str) -> tuple[str, str]:
+    """Why a record with this in place of a number or boolean is rejected."""
+    huge = kind == NUMERIC and are_json_numbers([text])
+    expected = "a finite number" if kind == NUMERIC else "true or false"
+    return NOT_FINITE if huge else WRONG_TYPE, f"{name}: expected {expected}, found {text[:40]!r}"
+
+
+def _no_label(path: Path, text: str) -> tuple[str, str]:
+    """Why a label that is no number is rejected."""
+    return WRONG_LABEL, f"{dotted(path)}: expected a finite number, found {text[:40]!r}"
 
 
 def _of_all(column: Sequence[Any], kept: Sequence[int] | None, n: int) -> Sequence[Any]:

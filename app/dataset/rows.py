@@ -10,10 +10,12 @@ from itertools import pairwise
 import msgspec
 
 from riparian.app.dataset.column import are_json_numbers
-from riparian.app.dataset.files.data import BLOCK, DataFile, Floats, RowBlock
+from riparian.app.dataset.files.data import BLOCK, DataFile, Floats, Odd, RowBlock
 from riparian.app.errors import DataError
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.records import BOOLEAN, NOMINAL, NUMERIC, VALUES, Rows
+
+JSON = "json"
 
 
 def numbers(values: Floats) -> list[str]:
@@ -28,7 +30,8 @@ def rows_of_file(
     """The rows of a file as instances of a stream; the id of row i (from 0) is `prefix` and i.
 
     The columns of the file are found by the names of the stream file's features; `target` as `DataFile.target` takes
-    it, unless the stream has no labels. DataError for a column that is missing and for a cell that is not of its type.
+    it, unless the stream has no labels. DataError for a column that is missing, and for a cell that is not of its type
+    and that the codec has no place for: JSON has.
     """
     if None in spec.mapping().keys:
         raise DataError(
@@ -43,13 +46,16 @@ def rows_of_file(
         columns.append(goal_at)
     texts = [name for name, kind in fields if kind == NOMINAL]
     file.survey([*texts, *([goal] if goal and spec.task not in VALUES else [])], limit)
+    codec = spec.codec.features
+    of_labels = codec if spec.topics.labels is None else spec.codec.labels
     first = 0
     for block in file.blocks(columns, limit, size):
         n = len(block)
-        features = [cells_as_json(file, block, j, name, kind) for j, (name, kind) in enumerate(fields)]
+        features = [cells_as_json(file, block, j, name, kind, codec) for j, (name, kind) in enumerate(fields)]
         y: list[str | None] = [None] * n
         if spec.has_labels:
-            labels = cells_as_json(file, block, len(features), goal, NUMERIC if spec.task in VALUES else NOMINAL)
+            kind = NUMERIC if spec.task in VALUES else NOMINAL
+            labels = cells_as_json(file, block, len(features), goal, kind, of_labels)
             y = [None if text == "null" else text for text in labels]
         yield Rows(first, [f"{prefix}{i}" for i in range(first, first + n)], features, y)
         first += n
@@ -89,14 +95,22 @@ def _as_bags(rows: Rows, starts: list[int], stop: int, prefix: str) -> Rows:
     return Rows(rows.first, names, [column[:stop] for column in rows.features], labels, sizes)
 
 
-def cells_as_json(file: DataFile, block: RowBlock, at: int, name: str, kind: str) -> list[str]:
-    """Column `at` of `block`, which is the feature `name` of type `kind`, as JSON texts."""
+def cells_as_json(file: DataFile, block: RowBlock, at: int, name: str, kind: str, codec: str) -> list[str]:
+    """Column `at` of `block`, which is the feature `name` of type `kind`, as JSON texts. A cell that is not of the type
+    is one, too, where the codec has place for that, else a DataError."""
+    odd: Odd | None = {} if codec == JSON else None
     if kind == NUMERIC:  # the cells themselves where all are numbers as JSON writes them: 0.05 µs per cell
         column = list(file.plain(block, at, name))
-        return column if are_json_numbers(column) else numbers(file.numbers(block, at, name))
-    if kind == BOOLEAN:
-        return ["null" if v is None else "true" if v else "false" for v in file.booleans(block, at, name)]
-    return json_texts(file.values(block, at, name))
+        if are_json_numbers(column):
+            return column
+        texts = numbers(file.numbers(block, at, name, odd))
+    elif kind == BOOLEAN:
+        texts = ["null" if v is None else "true" if v else "false" for v in file.booleans(block, at, name, odd)]
+    else:
+        return json_texts(file.values(block, at, name))
+    for i, text in (odd or {}).items():
+        texts[i] = text if are_json_numbers([text]) else json.dumps(text, ensure_ascii=False)
+    return texts
 
 
 def json_texts(values: Sequence[str | None]) -> list[str]:

@@ -55,6 +55,7 @@ CASES = {
     "few bytes": ("classification", "l", "record: {max_bytes: 120}\nmax_class_bytes: 20"),
     "few bytes, labels inside": ("classification", "null", "record: {max_bytes: 120}"),
     "numbers": ("regression", "l", "record: {max_bytes: 100}"),
+    "numbers inside": ("regression", "null", ""),
     "anomalies": ("anomaly", "l", ""),
 }
 
@@ -74,6 +75,12 @@ def test_a_row_is_decoded_as_the_record_that_a_replay_makes_of_it(write, case, n
         [f"{rng.normal():.3g}", *(rng.choice(one) for one in (["true", "no", "1.0", ""], texts, texts, marks))]
         for _ in range(200)
     ]
+    if not numbers:  # cells of another type than declared
+        for i in range(20, 180, 9):
+            rows[i][0] = ["19.11 C", "1e999", "inf", '"é"'][i % 4]
+            rows[i + 1][1] = "maybe"
+            if task != "classification":
+                rows[i + 2][4] = ["n.v.", "1e999"][i % 2]
     file = open_data(write("a,b,c,d,y\n" + "".join(",".join(row) + "\n" for row in rows)))
     learner, codec = PartitionLearner(spec), spec.make_codec()
     writer = codec.writer(labels_inside=labels == "null")
@@ -125,7 +132,37 @@ def test_what_a_worker_rejects_is_rejected_and_said(write):
     text = "name: s\ntask: classification\nchampion: naive-bayes\nrecord: {max_bytes: 9000}\nfeatures:\n"
     stream = write(text + "".join(f"  x{i}: numeric\n" for i in range(900)), "s.yaml")
     code, said = riparian("evaluate", wide, "--stream", stream, "--model", "majority-class")
-    assert (code, "rows rejected, as by a worker: 3 too-large (row 0: " in said) == (0, True)
+    assert (code, "rows rejected, as by a worker: 3 too-large (row 0: " in said) == (0, True), said
+
+
+@pytest.mark.parametrize("labels", ["s.labels", "null"])
+def test_a_text_where_a_number_is_declared_is_rejected_as_by_a_worker(write, labels):
+    rows = [[f"{i % 7}.5", f"{i % 5}"] for i in range(60)]
+    rows[8][0] = rows[9][0] = "19.11 C"
+    rows[30][1] = "n.v."
+    path = write("a,y\n" + "".join(",".join(row) + "\n" for row in rows))
+    text = f"name: s\ntask: regression\nchampion: mean\nfeatures: {{a: numeric}}\ntopics: {{labels: {labels}}}\n"
+    stream = write(text, "s.yaml")
+    of = "labels" if labels != "null" else "rows"
+    for models in ([], ["--model", "mean"]):
+        code, said = riparian("evaluate", path, "--stream", stream, *models)
+        assert code == 0, said
+        assert (
+            "rows rejected, as by a worker: 2 wrong-type (row 8: a: expected a finite number, found '19.11 C')" in said
+        )
+        assert f"{of} rejected, as by a worker: 1 wrong-label (row 30: " in said
+        assert "expected a finite number, found 'n.v.')" in said
+    (sent,) = rows_of_file(open_data(path), loads(text, "s"), "y")
+    assert [sent.features[0][i] for i in (7, 8, 9)] == ["0.5", '"19.11 C"', '"19.11 C"']
+    assert sent.y[29:31] == ["4.0", '"n.v."']
+    with pytest.raises(DataError, match=r"line 10 of .* has '19.11 C' in column 'a'"):
+        list(rows_of_file(open_data(path), loads(text + "codec: arrow\n", "s"), "y"))
+
+
+def test_marks_of_numbers_beside_texts_are_not_guessed(write):
+    path = write("a;y\n1.234;1\n951;2\nn.v.;3\n")
+    stream = write("name: s\ntask: regression\nchampion: mean\nfeatures: {a: numeric}\n", "s.yaml")
+    assert "line 4 of " in riparian("evaluate", path, "--stream", stream)[1]
 
 
 def scored(path, **options):

@@ -45,6 +45,7 @@ BOOLEANS = {
 }
 
 Floats = NDArray[np.float64]
+Odd = dict[int, str]  # row of a block -> what stands there in place of a value of the column's type
 
 
 class RowBlock(NamedTuple):
@@ -307,9 +308,10 @@ class DataFile:
         """Number of rows (checked as `blocks` does)."""
         return sum(len(block) for block in self.blocks((0,), limit))
 
-    def numbers(self, block: RowBlock, at: int, name: str) -> Floats:
-        """Column `at` of `block` as (n,) float64, NaN where missing. DataError with the line of a value that is no
-        number."""
+    def numbers(self, block: RowBlock, at: int, name: str, odd: Odd | None = None) -> Floats:
+        """Column `at` of `block` as (n,) float64, NaN where missing, and where a value is no number, which goes to
+        `odd`. DataError with the line of such a value without `odd`, or where texts leave open what marks in the
+        numbers beside them mean."""
         column = self.plain(block, at, name)
         try:
             values = np.array(list(map(float, column)))
@@ -320,24 +322,30 @@ class DataFile:
         values = np.empty(len(column))
         for i, text in enumerate(map(str.strip, column)):
             number = math.nan if is_missing(text) else number_of(text)
+            if number is None and odd is not None and self.separator == COMMA:
+                odd[i], number = text, math.nan
             if number is None:
                 found = block.columns[at][i].strip()[:40]
                 raise DataError(
                     f"line {block.lines[i]} of {self.path} has {found!r} in column {name!r}: expected a finite "
-                    "number, or nothing where it is missing (or declare the column nominal)"
+                    "number, or nothing where it is missing (a feature may be declared nominal instead)"
                 )
             values[i] = number
         return values
 
-    def booleans(self, block: RowBlock, at: int, name: str) -> list[bool | None]:
-        """Column `at` of `block` as booleans, None where missing. DataError with the line of a value that is none."""
+    def booleans(self, block: RowBlock, at: int, name: str, odd: Odd | None = None) -> list[bool | None]:
+        """Column `at` of `block` as booleans, None where missing, and where a value is none, which goes to `odd`.
+        Without that a DataError with its line."""
         values: list[bool | None] = []
         for i, text in enumerate(map(str.strip, block.columns[at])):
             value = BOOLEANS.get(text.lower())
             if value is None and not is_missing(text):
-                raise DataError(
-                    f"line {block.lines[i]} of {self.path} has {text[:40]!r} in column {name!r}: expected true or false"
-                )
+                if odd is None:
+                    raise DataError(
+                        f"line {block.lines[i]} of {self.path} has {text[:40]!r} in column {name!r}: expected true or "
+                        "false"
+                    )
+                odd[i] = text
             values.append(value)
         return values
 
