@@ -88,7 +88,7 @@ class DatedFile(DataFile):
         """The index of a column; if the column is a part that was not requested, the DataError says how to request
         it."""
         column = next((name.removesuffix(end) for end in map("_{}".format, PARTS) if name.endswith(end)), None)
-        if name not in self.names and column in self.file.names:
+        if name not in self._places and column in self.file.names:
             raise DataError(
                 f"{self.path} has no column {name!r} for {role}: --date-parts {column} makes it of {column!r}"
             )

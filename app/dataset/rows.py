@@ -29,9 +29,9 @@ def rows_of_file(
 ) -> Iterator[Rows]:
     """The rows of a file as instances of a stream; the id of row i (from 0) is `prefix` and i.
 
-    The columns of the file are found by the names of the stream file's features; `target` as `DataFile.target` takes
-    it, unless the stream has no labels. DataError for a column that is missing, and for a cell that is not of its type
-    and that the codec has no place for: JSON has.
+    The columns of the file are found by the names of the stream file's features (`DataFile.find`); `target` as
+    `DataFile.target` takes it, unless the stream has no labels. DataError for a column that is missing, and for a cell
+    that is not of its type and that the codec has no place for: JSON has.
     """
     if None in spec.mapping().keys:
         raise DataError(

@@ -194,7 +194,7 @@ def _is_unlabelled(file: DataFile, stream: Spec) -> bool:
         return False
     if not stream.has_labels:
         why = f"stream {stream.name} has no labels"
-    elif file.names[-1] in stream.features:
+    elif file.holds(len(file.names) - 1, stream.features):
         why = f"the last column of {file.path} is a feature, and no column of labels was named by --label"
     else:
         return False

@@ -60,7 +60,10 @@ class Setup(NamedTuple):
             file = open_data(self.data or "")
         else:
             file = SyntheticFile(self.recipe if seed is None else self.recipe._replace(seed=seed))
-        return DatedFile(file, self.date_parts)
+        file = DatedFile(file, self.date_parts)
+        if self.stream is not None:
+            file.find(self.stream.mapping().features)
+        return file
 
     def check_unlabelled(self) -> None:
         """SpecError where something is asked for that only labels can tell."""

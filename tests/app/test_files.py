@@ -407,3 +407,46 @@ def test_init_says_why_no_column_is_a_feature(write):
     assert code != 0
     for reason in ("'isig' is left out: it holds numbers and texts such as \"nil\"", "'site' is left out: it is \"k\""):
         assert reason in said
+
+
+PATHS = """
+name: s
+task: anomaly
+champion: half-space-trees
+decision: {alert_rate: 0.1}
+features:
+  price: {type: numeric, from: x.amount}
+  card: {type: nominal, from: x.card_id, values: [a, b]}
+"""
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_a_column_may_have_the_last_name_of_its_path(write, mark):
+    rows = "".join(f"{i % 9}{mark}{'ab'[i % 2]}{mark}{i % 2}\n" for i in range(300))
+    stream, data = write(PATHS, "s.yaml"), []
+    sent = []
+    for header in ("price,card,y", "amount,card_id,y"):
+        path = write(header.replace(",", mark) + "\n" + rows)
+        data.append(json.loads(riparian("evaluate", path, "--stream", stream, "--label", "y", "--json")[1]))
+        file, spec = open_data(path), loads(PATHS, "s")
+        file.find(spec.mapping().features)
+        sent.append(list(rows_of_file(file, spec, "y")))
+    assert data[0] == data[1]
+    assert data[0]["rows"] == 300
+    assert sent[0] == sent[1]
+    unlabelled = write("".join(f"{line}\n" for line in ("amount,card_id", *["1,a"] * 9)))
+    assert "9 rows of data.csv, no labels" in riparian("evaluate", unlabelled, "--stream", stream)[1]
+    assert "would be the target" in riparian("replay", write(PATHS + "topics: {labels: l}\n", "s.yaml"), unlabelled)[1]
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        "{a: {type: numeric, from: buyer.id}, b: {type: numeric, from: seller.id}}",
+        "{a: {type: numeric, from: x.id}, id: {type: numeric, from: x.b}}",
+    ],
+)
+def test_a_column_that_two_features_may_mean_is_not_taken(write, features):
+    path = write("id,y\n1,u\n")
+    stream = write(f"name: s\ntask: classification\nchampion: naive-bayes\nfeatures: {features}\n", "s.yaml")
+    assert "has no column 'a'" in riparian("evaluate", path, "--stream", stream)[1]

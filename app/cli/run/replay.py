@@ -84,7 +84,7 @@ def command(
 ) -> None:
     """Publish the rows of DATA.csv.gz to the topics of STREAM.yaml: features, and labels after a delay.
 
-    Columns are found by the names of the stream file's features. Topics that are missing are created. Without --rate
+    Columns have the features' names, or the last names of their `from`. Missing topics are created. Without --rate
     everything is sent at once, stamped 1 ms apart and ending at about the present time. So a label delay of 30s means
     30,000 instances.
 
@@ -128,6 +128,8 @@ def command(
         file = DatedFile(SyntheticFile(recipe(name, **made)), date_parts)
     elif data is not None:
         file = DatedFile(open_data(data), date_parts)
+    features = spec.mapping().features
+    file.find(features)
     if spec.task == "multi-instance":
         bag = bag or "bag"
         target = target or ("label" if "label" in file.names else None)
@@ -137,7 +139,7 @@ def command(
         file.target(target, spec.features)
     elif target is not None:
         raise click.UsageError(f"--label names the labels, and stream {spec.name} has none: leave it out")
-    for feature in spec.mapping().features:
+    for feature in features:
         file.position(feature.name, "a feature or key of the stream")
 
     from riparian.app.cli.terminal.progress import progress

@@ -12,8 +12,8 @@ for each value. Rows are read in blocks, so memory stays bounded whatever the si
 import csv
 import math
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ from riparian.app.dataset.column import MOST_NUMBERS, MOST_VALUES, Column, is_mi
 from riparian.app.dataset.files.packed import DAMAGES, open_text
 from riparian.app.dataset.spelling import ColumnSpelling, Spelling
 from riparian.app.errors import DataError
-from riparian.topics.records import ANOMALY, CLASSIFICATION, NOMINAL, NUMERIC, VALUES
+from riparian.topics.records import ANOMALY, CLASSIFICATION, NOMINAL, NUMERIC, VALUES, Feature
 
 INDEX = "Unnamed: 0"  # pandas' name for the column without a name that it writes first
 BLOCK = 8192  # rows
@@ -219,6 +219,22 @@ class DataFile:
             raise DataError(f"{self.path} has no column {name!r} for {role}: its columns are {known}")
         return self._places[name]
 
+    def find(self, features: Iterable[Feature]) -> None:
+        """Where no column has the name of a feature, take the one with the last name of its path for it, unless another
+        feature may mean that column."""
+        meant = defaultdict[str, set[tuple[str, ...]]](set)
+        for one in features:
+            for name in (one.name, one.path[-1]):
+                meant[name].add(one.path)
+        for one in features:
+            last = one.path[-1]
+            if one.name not in self._places and last in self._places and meant[last] == {one.path}:
+                self._places[one.name] = self._places[last]
+
+    def holds(self, at: int, features: Iterable[str]) -> bool:
+        """Whether column `at` is one of these features."""
+        return any(self._places.get(name) == at for name in features)
+
     @cached_property
     def _places(self) -> dict[str, int]:
         return {name: at for at, name in enumerate(self.names)}
@@ -271,6 +287,7 @@ class DataFile:
     def survey(self, names: Sequence[str], limit: int | None = None) -> None:
         """Read the file, at most `limit` rows, to know how these columns are written. Where that is not known of a
         column that `numbers` or `values` is asked for, it is surveyed by itself."""
+        names = [self.names[self._places[name]] for name in names]
         if self.typed:
             self._spellings = {**self._spellings, **dict.fromkeys(names, Spelling())}
             return
@@ -291,6 +308,7 @@ class DataFile:
 
     def spelling(self, name: str) -> Spelling:
         """How a column is written."""
+        name = self.names[self._places[name]]
         if name not in self._spellings:
             self.survey([name])
         return self._spellings[name]
@@ -476,6 +494,7 @@ class DataFile:
 
     def spelling_remarks(self, names: Sequence[str]) -> tuple[str, ...]:
         """Sentences on columns whose numbers may mean two things."""
+        names = [self.names[self._places[name]] for name in names if name in self._places]
         return tuple(
             remark for name in names if name in self._spellings and (remark := self._spellings[name].remark(name))
         )
@@ -503,11 +522,11 @@ class DataFile:
         """The target's name and index: the last column unless `name` says otherwise; it must not be a feature, nor
         hold times where nobody has named it."""
         named, name = name is not None, self.names[-1] if name is None else name
-        if name in features:
+        at = self.position(name, "the target")
+        if self.holds(at, features):
             raise DataError(
                 f"column {name!r} of {self.path} would be the target and is a feature: name the target by --label"
             )
-        at = self.position(name, "the target")
         if features and not named:
             column = Column(False, self.typed)
             for block in self.blocks([at], FIRST):
