@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.models.naive_running_scale import held
+from tests.models.sums import added
 
 
 @dataclass(eq=False)
@@ -96,18 +97,18 @@ class NaiveNeighbours:
             for vote, row in near:
                 sums[int(row.y)] += vote
             return sums
-        total, first = sum(vote for vote, _ in near), near[0][1].y
-        return first + (sum(vote * (row.y - first) for vote, row in near) / total if total else 0.0)
+        total, first = added(vote for vote, _ in near), near[0][1].y
+        return first + (added(vote * (row.y - first) for vote, row in near) / total if total else 0.0)
 
     def predict(self, x):
         """By the memory with the greatest weight: its accuracy on the rows of the short memory (B4)."""
-        wrong = [sum(row.losses[s] for row in self.short) for s in range(3)]
+        wrong = [added(row.losses[s] for row in self.short) for s in range(3)]
         best = min((s for s in range(3) if s != 1 or self.long), key=lambda s: wrong[s])
         z, rows = self.standardised(self.cleared(x)), self.sets()[best]
         said = self.vote(z, rows)
         if said is None:
             return np.full(self.n_outputs, 0.0 if self.classes else math.nan)
-        return said / (sum(vote for vote, _ in self.votes(z, rows)) or 1.0) if self.classes else np.array([said])
+        return said / (added(vote for vote, _ in self.votes(z, rows)) or 1.0) if self.classes else np.array([said])
 
     def loss(self, z, y, rows):
         said = self.vote(z, rows)
@@ -159,7 +160,7 @@ class NaiveNeighbours:
         while (size := size // 2) >= self.minimum:
             firsts.append(self.begin(size, self.minimum))
         known = [first for first in firsts if first is not None]
-        self.leave(min(known, key=lambda first: sum(self.windows[first]) / max(1, len(self.windows[first]))))
+        self.leave(min(known, key=lambda first: added(self.windows[first]) / max(1, len(self.windows[first]))))
 
     def contradicting(self, row, judges, others):
         """Of others those within theta of the row, and of another label, where theta is the distance of its farthest
@@ -221,7 +222,7 @@ class NaiveNeighbours:
             if nominal and there:
                 x.append(min(there, key=lambda v: (-there.count(v), v)))
             else:
-                x.append(sum(there) / len(there) if there else math.nan)
+                x.append(added(there) / len(there) if there else math.nan)
         first = rows[0].y
-        y = first + sum(row.y - first for row in rows) / len(rows)
-        return Row(x, y, sum(row.w for row in rows) / len(rows), self.standardised(x))
+        y = first + added(row.y - first for row in rows) / len(rows)
+        return Row(x, y, added(row.w for row in rows) / len(rows), self.standardised(x))

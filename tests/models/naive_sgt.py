@@ -14,6 +14,7 @@ import numpy as np
 from riparian.models.kernels.elementary import exp, log
 from tests.models.naive_drift import NaiveAdwin
 from tests.models.naive_streams import NaiveRandom
+from tests.models.sums import added
 
 
 def p_of_f(f, freedom):
@@ -25,7 +26,7 @@ def p_of_f(f, freedom):
         end = math.atan(math.sqrt(freedom / f)) ** freedom
         turns = [(end * i / 4000) ** (1.0 / freedom) for i in range(4001)]
         heights = [(math.sin(a) / a) ** (freedom - 1.0) if a > 0.0 else 1.0 for a in turns]
-        area = end / 12000 * (heights[0] + heights[-1] + 4.0 * sum(heights[1:-1:2]) + 2.0 * sum(heights[2:-1:2]))
+        area = end / 12000 * (heights[0] + heights[-1] + 4.0 * added(heights[1:-1:2]) + 2.0 * added(heights[2:-1:2]))
         return 2.0 * area / freedom * math.exp(log_constant)
     start = math.atan(math.sqrt(f / freedom))
     n = 4000
@@ -33,7 +34,7 @@ def p_of_f(f, freedom):
     stop = min(math.pi / 2, start + 60.0 / math.sqrt(max(freedom, 1.0)))
     h = (stop - start) / n
     heights = [math.cos(start + i * h) ** (freedom - 1.0) for i in range(n + 1)]
-    area = h / 3.0 * (heights[0] + heights[-1] + 4.0 * sum(heights[1:-1:2]) + 2.0 * sum(heights[2:-1:2]))
+    area = h / 3.0 * (heights[0] + heights[-1] + 4.0 * added(heights[1:-1:2]) + 2.0 * added(heights[2:-1:2]))
     return 2.0 * area * math.exp(log_constant)
 
 
@@ -81,7 +82,7 @@ class Sums:
     def worth(self, penalty):
         """Equation 10 with the best step, and lambda of equation 5."""
         penalty = penalty(self.weight)
-        return 0.5 * -sum(g * g / (penalty + max(h, 1e-12)) for g, h in zip(self.g, self.h, strict=True))
+        return 0.5 * -added(g * g / (penalty + max(h, 1e-12)) for g, h in zip(self.g, self.h, strict=True))
 
 
 class Node:
@@ -155,7 +156,7 @@ class SgtTwin:
         if not self.ready:
             if not self.classification:
                 return [self.target[1] if self.target[0] > 0.0 else math.nan]
-            total = sum(self.known.get(c, 0.0) for c in range(self.n_classes))
+            total = added(self.known.get(c, 0.0) for c in range(self.n_classes))
             return [self.known.get(c, 0.0) / total if total > 0.0 else 0.0 for c in range(self.n_classes)]
         scores = self.sums(x)[-1]
         if self.classification:

@@ -9,6 +9,7 @@ from riparian.models.contract import Schema
 from riparian.models.registry import create
 from tests.models.naive_neighbours import NaiveNeighbours, Row
 from tests.models.streams_of_instances import Stream, in_pieces, interleave, mixed, played
+from tests.models.sums import added
 
 PAPER = {"every": 1, "reach": 10**9}
 A, B = 0.0, 1.0
@@ -236,7 +237,7 @@ def check_is_its_twin(stream, parameters, delay=0):
         found = getattr(state, name)[: len(remembered)]
         np.testing.assert_array_equal(found, np.array([getattr(row, name) for row in remembered]).reshape(found.shape))
     np.testing.assert_array_equal(state.losses[: len(one.short)], [row.losses for row in one.short])
-    np.testing.assert_array_equal(state.sums[: len(one.windows)], [sum(losses) for losses in one.windows.values()])
+    np.testing.assert_array_equal(state.sums[: len(one.windows)], [added(losses) for losses in one.windows.values()])
 
 
 @pytest.mark.parametrize("world", WORLDS)
