@@ -94,8 +94,10 @@ class Rejections:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], dict[str, Any]] = {}
+        self._n_labels = 0  # that were taken
 
     def add(self, instances: Instances) -> None:
+        self._n_labels += int(np.count_nonzero(~np.isnan(instances.y)))
         for of, rejected in (("rows", instances.rejected), ("labels", instances.labels_rejected)):
             for one in rejected:
                 new = {"of": of, "reason": one.reason, "n": 0, "row": instances.first + one.position}
@@ -103,8 +105,16 @@ class Rejections:
 
     def result(self) -> dict[str, Any]:
         """rejected : how many rows and labels. rejections : of each kind, rows or labels and each reason, their number,
-        and the number of the first row with what is wrong with it. Nothing where there are none."""
+        and the number of the first row with what is wrong with it. Nothing where there are none. DataError where no
+        label was taken."""
         found = list(self._found.values())
+        labels = [one for one in found if one["of"] == "labels"]
+        if labels and not self._n_labels:
+            n, first = sum(one["n"] for one in labels), labels[0]
+            raise DataError(
+                f"each of {n:,} labels is rejected (row {first['row']:,}: {first['detail']}): name another by --label, "
+                "or mend task or classes in the stream file"
+            )
         return {"rejected": sum(one["n"] for one in found), "rejections": found} if found else {}
 
 

@@ -450,3 +450,11 @@ def test_a_column_that_two_features_may_mean_is_not_taken(write, features):
     path = write("id,y\n1,u\n")
     stream = write(f"name: s\ntask: classification\nchampion: naive-bayes\nfeatures: {features}\n", "s.yaml")
     assert "has no column 'a'" in riparian("evaluate", path, "--stream", stream)[1]
+
+
+def test_a_column_of_which_no_label_is_taken_is_no_label(write):
+    path = write("a,b,c\n" + "".join(f"{i},{i % 7},x{i % 3}\n" for i in range(50)))
+    stream = write("{name: s, task: regression, features: {a: numeric, b: numeric}, champion: fimt-dd}", "s.yaml")
+    code, said = riparian("evaluate", path, "--stream", stream, "--label", "c")
+    assert code != 0
+    assert "each of 50 labels is rejected (row 0: c: expected a finite number, found 'x0'): name another" in said
