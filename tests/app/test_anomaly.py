@@ -159,7 +159,7 @@ def test_a_state_of_before_gets_alerts_and_another_rate_goes_on():
     cut = (before := PartitionLearner(build(STREAM, "test"))) and step(before, rows) and before.snapshot()
     learner = PartitionLearner(build(ALERTS, "test"))
     (note,) = [one for one in learner.restore(cut) if "decision" in one]
-    assert note.startswith("decision was none, is {'alert_rate': 0.2}")
+    assert note.startswith("decision was none, is {alert_rate: 0.2}")
     step(learner, [{**row, "id": f"n{i}"} for i, row in enumerate(rows)], [{"id": "n399", "y": 1}])
     assert learner.figures().by_class["champion"]["1"]["n"] == 1.0
     cut = learner.snapshot()

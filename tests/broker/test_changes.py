@@ -31,7 +31,7 @@ def test_a_challenger_is_added_and_another_becomes_champion(stream):
         learner = s.reach(2 * n, worker=worker)
         assert worker.stop() == 0
         for sentence in (
-            "partition 0: champion is naive-bayes (window None) and goes on with state and metrics of challengers.nb",
+            "partition 0: champion is naive-bayes (window none) and goes on with state and metrics of challengers.nb",
             "partition 0: challengers.tree is hoeffding-tree (grace_period 50, ",
             "partition 0: challengers.most (majority-class) is new and starts afresh",
             "partition 0: what challengers.last (last-label) has learned is dropped",
