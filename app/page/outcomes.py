@@ -327,7 +327,7 @@ class Outcomes:
             counts |= {
                 "alerts": int(rows["alert"].sum()),
                 MISSED: int(np.sum(outcome == MISSED)),
-                "predictions": int(np.count_nonzero(~np.isnan(rows["y"]))),
+                "predictions": len(rows),
             }
             wanted = rows["alert"] if only is None else (outcome == only) | (only == NEWEST)
             if only not in (None, MISSED, NEWEST):

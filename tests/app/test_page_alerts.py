@@ -197,7 +197,7 @@ def test_quality_of_other_tasks(browser: Any, served: tuple[Fed, Callable[[socke
         if task != "anomaly":
             look.until_said("A value is no alert" if task == "regression" else "No prediction is an alert")
         else:
-            look.until_said("alerts in the last 500 predictions")
+            look.until_said("alerts in the last 501 predictions")
             assert page.locator(".alert").count() == outcomes.alerts(None, None, 100)["counts"]["alerts"]
         look.open("taps", "predictions")  # the last ones lead to themselves
         look.until_said("499", "main")
