@@ -317,10 +317,9 @@ def test_aggregates_and_keys_come_and_go_while_workers_are_killed(stream, learni
             until(lambda: any("risk" in one["features"] for p in range(many) for one in s.predictions(p)))
             if learning == "partition":
                 checkpointed("risk")
-            before = len(s.predictions())
             worker.kill()
             with s.worker() as worker:
-                s.predicted(before + 1, worker)  # it has read the file by then
+                worker.wait_for("Worker ready")  # it has read the file by then
                 s.change(**began | {"features": {**began["features"], **of_card}})
                 told = s.riparian("apply", *options)
                 assert "features dropped: risk, since, times; keys dropped: terminal" in told
