@@ -8,7 +8,6 @@ import asyncio
 import hmac
 import re
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -99,9 +98,7 @@ class Actions:
             raise web.HTTPForbidden(text=refused)
         return await sent(request, MOST_BYTES, kind)
 
-    async def handle(
-        self, request: web.Request, view: StreamView, headers: Mapping[str, str], closing: asyncio.Event
-    ) -> web.StreamResponse:
+    async def handle(self, request: web.Request, view: StreamView, closing: asyncio.Event) -> web.StreamResponse:
         """Send a command, and answer with lines: each partition's `answer`, and at last `done`."""
         wanted = await self._wanted(request, ActionRequest)
         try:
@@ -117,11 +114,9 @@ class Actions:
             silent = [partition for partition in view.spec.commanded if partition not in found]
             return {"done": {"id": asked.id, "silent": silent}}
 
-        return await answered(request, headers, closing, work)
+        return await answered(request, closing, work)
 
-    async def retry(
-        self, request: web.Request, path: str, headers: Mapping[str, str], closing: asyncio.Event
-    ) -> web.StreamResponse:
+    async def retry(self, request: web.Request, path: str, closing: asyncio.Event) -> web.StreamResponse:
         """Do what `riparian deadletters retry` does, or say what it would do: lines with how far it is, and `done`.
 
         path : of the stream file, which is read anew: as a rule it was changed so that records are read.
@@ -146,7 +141,7 @@ class Actions:
             left = {why: n for why, n in report.left.items() if n}
             return {"done": {"retried": dict(report.retried), "left": left, "rejected": dict(report.reasons)}}
 
-        return await answered(request, headers, closing, work)
+        return await answered(request, closing, work)
 
     def _command(self, view: StreamView, wanted: ActionRequest) -> Any:
         command_client.check(view.spec)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -19,17 +19,13 @@ Steps = asyncio.Queue[dict[str, Any]]
 
 
 async def answered(
-    request: web.Request,
-    headers: Mapping[str, str],
-    closing: asyncio.Event,
-    work: Callable[[Steps], Awaitable[dict[str, Any]]],
+    request: web.Request, closing: asyncio.Event, work: Callable[[Steps], Awaitable[dict[str, Any]]]
 ) -> web.StreamResponse:
     """Do some work, and send what it puts into the queue, then what it returns or {"error": a sentence}.
 
     The work is cancelled where nobody looks any more, or `closing` is set.
     """
-    kind = {"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"}
-    response = web.StreamResponse(headers={**kind, **headers})
+    response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
     await response.prepare(request)
     steps: Steps = asyncio.Queue()
     task = asyncio.ensure_future(work(steps))

@@ -7,8 +7,6 @@ read it under another name.
 
 import asyncio
 import contextlib
-import gzip
-import mimetypes
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -19,7 +17,6 @@ from typing import Any
 import msgspec
 import numpy as np
 from aiohttp import web
-from aiohttp.web_log import AccessLogger
 from aiokafka.errors import KafkaError
 
 from riparian.app import __version__, retries
@@ -54,6 +51,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+MOST_LETTERS = 100  # rows of dead letters
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -70,7 +68,8 @@ def as_columns(name: str, found: SeriesSpan) -> dict[str, Any]:
     return columns
 
 
-MOST_LETTERS = 100  # rows of dead letters
+async def _harden(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)
 
 
 class Page:
@@ -102,7 +101,6 @@ class Page:
         self.watch = watch
         self.views = {view.spec.name: view for view in watch.views}
         self._paths, self._models, self._loopback, self.tail = paths, model_pages, loopback, tail
-        self._files: dict[str, tuple[bytes, bytes, str]] = {}
         self._closing = asyncio.Event()
         self._looking = asyncio.Lock()
         self._values = RecordValues()
@@ -142,6 +140,7 @@ class Page:
                     web.post("/api/streams/{stream}/deadletters/retry", self._retry),
                 ]
             )
+        app.on_response_prepare.append(_harden)
         app.on_shutdown.append(self._close)
         return app
 
@@ -153,47 +152,34 @@ class Page:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         host = connection_limits.host_of(request)
         if host is None:
-            return web.Response(status=400, text="Host: expected a name or an address.", headers=HEADERS)
+            return web.Response(status=400, text="Host: expected a name or an address.")
         if self._loopback and not connection_limits.is_loopback(host):
-            return web.Response(status=421, text="This page answers on 127.0.0.1 and localhost alone.", headers=HEADERS)
+            return web.Response(status=421, text="This page answers on 127.0.0.1 and localhost alone.")
         if request.path != "/" and not is_own(request):  # a link may lead here; the rest reads topics, for minutes even
-            return web.Response(status=403, text="The request is not of this page.", headers=HEADERS)
+            return web.Response(status=403, text="The request is not of this page.")
         try:
-            response = await handler(request)
-        except web.HTTPException as error:
-            error.headers.update(HEADERS)
-            raise
+            return await handler(request)
         except (RiparianError, KafkaError) as error:
             said = str(error) if isinstance(error, RiparianError) else f"Kafka does not do it ({error})"
-            return await self._json(request, {"error": said}, status=409)
-        if not response.prepared:
-            response.headers.update(HEADERS)
-        return response
+            return self._json({"error": said}, status=409)
 
     # -- files -------------------------------------------------------------------------------------------------
 
-    async def _file(self, request: web.Request) -> web.Response:
+    async def _file(self, request: web.Request) -> web.FileResponse:
         name = request.match_info.get("name", "index.html")
-        if name not in self._files:
-            path = next((path for path in STATIC.iterdir() if path.name == name), None)
-            if path is None:
-                raise web.HTTPNotFound(text="There is no such file.")
-            content = path.read_bytes()
-            kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-            self._files[name] = content, gzip.compress(content, 9, mtime=0), kind
-        content, packed, kind = self._files[name]
-        headers = {"Content-Type": f"{kind}; charset=utf-8", "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-        if "gzip" in request.headers.get("Accept-Encoding", ""):
-            return web.Response(body=packed, headers={**headers, "Content-Encoding": "gzip"})
-        return web.Response(body=content, headers=headers)
+        path = next((path for path in STATIC.iterdir() if path.name == name), None)
+        if path is None:
+            raise web.HTTPNotFound(text="There is no such file.")
+        response = web.FileResponse(path, headers={"Cache-Control": "no-cache", "Vary": "Accept-Encoding"})
+        response.enable_compression()
+        return response
 
-    async def _json(self, request: web.Request, content: Any, status: int = 200) -> web.Response:
-        body = msgspec.json.encode(content)
-        headers = {"Content-Type": "application/json", "Cache-Control": "no-store", **HEADERS}
-        if len(body) > 1000 and "gzip" in request.headers.get("Accept-Encoding", ""):
-            body = await asyncio.to_thread(gzip.compress, body, 5)
-            headers["Content-Encoding"] = "gzip"
-        return web.Response(status=status, body=body, headers=headers)
+    @staticmethod
+    def _json(content: Any, status: int = 200) -> web.Response:
+        body, headers = msgspec.json.encode(content), {"Cache-Control": "no-store"}
+        response = web.Response(status=status, body=body, content_type="application/json", headers=headers)
+        response.enable_compression()
+        return response
 
     # -- what is asked -----------------------------------------------------------------------------------------
 
@@ -247,7 +233,7 @@ class Page:
             "version": __version__,
             "streams": list(self.views),
         }
-        return await self._json(request, body, 200 if away is None else 503)
+        return self._json(body, 200 if away is None else 503)
 
     async def _streams(self, request: web.Request) -> web.Response:
         rows = []
@@ -256,11 +242,11 @@ class Page:
             kept = ("name", "task", "newest", "works", "verdict", "objective", "tiles", "n_letters")
             rows.append({key: shown[key] for key in kept} | {"features": len(view.spec.features)})
         body = {"version": __version__, "away": self.watch.away_since, "progress": self.watch.progress, "streams": rows}
-        return await self._json(request, body)
+        return self._json(body)
 
     async def _status(self, request: web.Request) -> web.Response:
         view = self._view(request)
-        return await self._json(request, self._summary(view, self._partition(request, view)))
+        return self._json(self._summary(view, self._partition(request, view)))
 
     async def _history(self, request: web.Request) -> web.Response:
         view, now = self._view(request), now_ms()
@@ -275,7 +261,7 @@ class Page:
             "start": first.start if first else start, "width": first.width if first else 0,
             "series": [as_columns(name, each) for name, each in found.items()],
         }  # fmt: skip
-        return await self._json(request, body)
+        return self._json(body)
 
     async def _events(self, request: web.Request) -> web.Response:
         view, now = self._view(request), now_ms()
@@ -283,15 +269,15 @@ class Page:
         until = self._number(request, "to", now + DAY_MS, 1, now + DAY_MS) or now
         partition = self._partition(request, view)
         kept = [e for e in view.events if since <= e.time <= until and partition in (None, e.partition)]
-        return await self._json(request, {"events": [as_json(e) for e in kept[-1000:]], "n": len(kept)})
+        return self._json({"events": [as_json(e) for e in kept[-1000:]], "n": len(kept)})
 
     async def _comparison(self, request: web.Request) -> web.Response:
         view = self._view(request)
-        return await self._json(request, summary.comparison(view, self._partition(request, view)))
+        return self._json(summary.comparison(view, self._partition(request, view)))
 
     async def _distances(self, request: web.Request) -> web.Response:
         view = self._view(request)
-        return await self._json(request, {"rows": summary.distances(view, self._partition(request, view))})
+        return self._json({"rows": summary.distances(view, self._partition(request, view))})
 
     async def _letters(self, request: web.Request) -> web.Response:
         view, now = self._view(request), now_ms()
@@ -313,7 +299,7 @@ class Page:
                 for one, n, n_retried in view.alike()[:MOST_LETTERS]
             ],
         }
-        return await self._json(request, body)
+        return self._json(body)
 
     async def _letter(self, request: web.Request) -> web.Response:
         """A dead letter, all of it."""
@@ -322,7 +308,7 @@ class Page:
         found = await retries.letter_at(view.spec, self._models.connection, home, at) if there else None
         if found is None:
             raise web.HTTPNotFound(text=f"No dead letter is at offset {at:,} of partition {home} any more.")
-        return await self._json(request, found.plain())
+        return self._json(found.plain())
 
     async def _alerts(self, request: web.Request) -> web.Response:
         """The last alerts, or what `only` names of them; what the stream file lacks for more."""
@@ -336,7 +322,7 @@ class Page:
             found["rows"], self._values.of(view.spec, self._models.connection, found["rows"]), strict=True
         ):
             row["values"] = values
-        return await self._json(request, found | alerts.about(view, partition, outcomes) | {"read": self.tail.read})
+        return self._json(found | alerts.about(view, partition, outcomes) | {"read": self.tail.read})
 
     async def _quality(self, request: web.Request) -> web.Response:
         """Figures of the predictions whose labels came."""
@@ -344,7 +330,7 @@ class Page:
         outcomes, partition = self.tail.outcomes[view.spec.name], self._partition(request, view)
         told = alerts.about(view, partition, outcomes, reasons=False)
         found = await asyncio.to_thread(quality.figures, outcomes, told["threshold"], partition, early)
-        return await self._json(request, found | told | {"read": self.tail.read})
+        return self._json(found | told | {"read": self.tail.read})
 
     async def _record(self, request: web.Request) -> web.Response:
         """A prediction by its place, all of it, and the record that it is of."""
@@ -354,7 +340,7 @@ class Page:
             raise web.HTTPNotFound(text="There is no such place.")
         found = await predictions.record_at(view.spec, self._models.connection, partition, int(given), index)
         outcome = self.tail.outcomes[view.spec.name].at(partition, int(given), index)
-        return await self._json(request, found | {"outcome": outcome} | alerts.about(view, partition))
+        return self._json(found | {"outcome": outcome} | alerts.about(view, partition))
 
     async def _model(self, request: web.Request) -> web.Response:
         view = self._view(request)
@@ -362,7 +348,7 @@ class Page:
         roles = {*view.spec.models(), *(known for known, _ in view.models)}  # commands add and rename models
         if role not in roles:
             raise web.HTTPNotFound(text="There is no such model.")
-        return await self._json(request, await self._models.of(view.spec, partition, role))
+        return self._json(await self._models.of(view.spec, partition, role))
 
     async def _predict(self, request: web.Request) -> web.Response:
         """What the last checkpoint's models say of an instance. It changes nothing, so it takes no token; a form of
@@ -371,7 +357,7 @@ class Page:
         partition = self._of_path(request, view)
         asked = await sent(request, by_hand.MOST_BYTES, by_hand.Asked)
         try:
-            return await self._json(request, await self._models.by_hand(view.spec, partition, asked.x))
+            return self._json(await self._models.by_hand(view.spec, partition, asked.x))
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from None
 
@@ -413,28 +399,23 @@ class Page:
                 since = None if seconds is None else now_ms() - 1000 * seconds
                 return {"found": await look(since=since, on_progress=on_progress, **told)}
 
-        return await answered(request, HEADERS, self._closing, work)
+        return await answered(request, self._closing, work)
 
     async def _command(self, request: web.Request) -> web.StreamResponse:
         assert self._actions is not None
-        return await self._actions.handle(request, self._view(request), HEADERS, self._closing)
+        return await self._actions.handle(request, self._view(request), self._closing)
 
     async def _retry(self, request: web.Request) -> web.StreamResponse:
         assert self._actions is not None
         path = self._paths[self._view(request).spec.name]
-        return await self._actions.retry(request, path, HEADERS, self._closing)
+        return await self._actions.retry(request, path, self._closing)
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events: the status of a stream whenever something has come, at most once a second."""
         view = self._view(request)
         partition = self._partition(request, view)
         response = web.StreamResponse(
-            headers={
-                "Content-Type": "text/event-stream",
-                "Cache-Control": "no-store",
-                "X-Accel-Buffering": "no",
-                **HEADERS,
-            }
+            headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         )
         await response.prepare(request)
         with contextlib.suppress(ConnectionError):
@@ -466,16 +447,10 @@ def follow(view: StreamView, path: Path, read: dict[str, Any]) -> None:
         view.file_said = str(error)
 
 
-class _Quiet(AccessLogger):
-    @property
-    def enabled(self) -> bool:
-        return False
-
-
 async def serve(page: Page, sock: socket.socket, tls: ssl.SSLContext | None = None) -> None:
     """Until it is cancelled."""
     connection_limits.raise_file_limit()
-    runner = web.AppRunner(page.application(), access_log_class=_Quiet, shutdown_timeout=2.0)
+    runner = web.AppRunner(page.application(), access_log=None, shutdown_timeout=2.0)
     await runner.setup()
     try:
         await connection_limits.ConnectionLimits(runner, sock, tls).start()
