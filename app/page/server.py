@@ -29,7 +29,7 @@ from riparian.app.page.models import ModelPages
 from riparian.app.page.requests import is_own, sent
 from riparian.app.page.tail import Tail
 from riparian.app.page.values import RecordValues
-from riparian.app.page.view import DAY_MS, StreamView, as_json, now_ms
+from riparian.app.page.view import DAY_MS, StreamView, now_ms
 from riparian.app.page.watch import DAYS, Watch
 from riparian.app.stream_file import spec as stream_file
 from riparian.app.worker.exposition import connection_limits
@@ -269,7 +269,7 @@ class Page:
         until = self._number(request, "to", now + DAY_MS, 1, now + DAY_MS) or now
         partition = self._partition(request, view)
         kept = [e for e in view.events if since <= e.time <= until and partition in (None, e.partition)]
-        return self._json({"events": [as_json(e) for e in kept[-1000:]], "n": len(kept)})
+        return self._json({"events": kept[-1000:], "n": len(kept)})
 
     async def _comparison(self, request: web.Request) -> web.Response:
         view = self._view(request)
@@ -295,7 +295,7 @@ class Page:
             ],
             "total": sum(view.n_letters.values()),
             "letters": [
-                as_json(one) | {"n": n, "n_retried": n_retried, "again": view.may_retry(one)}
+                msgspec.to_builtins(one) | {"n": n, "n_retried": n_retried, "again": view.may_retry(one)}
                 for one, n, n_retried in view.alike()[:MOST_LETTERS]
             ],
         }

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 from zlib import crc32
 
+import msgspec
+
 from riparian.app.evaluation.measures.measures import quality
 from riparian.app.evaluation.measures.objective import ALERT_RATE, Objective, beside
 from riparian.app.page.segments import by_feature
@@ -21,7 +23,7 @@ from riparian.app.page.verdict import (
     unread,
     verdict,
 )
-from riparian.app.page.view import DAY_MS, HOUR_MS, StreamView, as_json, latency
+from riparian.app.page.view import DAY_MS, HOUR_MS, StreamView, latency
 from riparian.app.partition.drift.events import ALARM
 from riparian.app.stream_file.sections.models import AUTO
 from riparian.topics.commands import PROMOTE
@@ -200,7 +202,7 @@ def partitions(view: StreamView, now: int) -> list[dict[str, Any]]:
 def distances(view: StreamView, partition: int | None = None) -> list[dict[str, Any]]:
     """How far features and predictions are from their references now, the farthest first."""
     found = [
-        {"partition": k, **as_json(one)}
+        {"partition": k, **msgspec.to_builtins(one)}
         for k, seen in view.partitions.items()
         if partition in (None, k)
         for one in seen.last.distances
@@ -306,7 +308,7 @@ def status(
         "steered": steered(view),
         "models": models(view, partition),
         "partitions": rows,
-        "events": [as_json(e) for e in view.events if partition in (None, e.partition)][-SHOWN_EVENTS:],
+        "events": [e for e in view.events if partition in (None, e.partition)][-SHOWN_EVENTS:],
         "n_retried": view.n_marks,
         "watched": {
             "detectors": list(view.spec.drift.detectors),

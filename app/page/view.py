@@ -6,9 +6,8 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import groupby
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,7 +25,7 @@ from riparian.app.page.history import SeriesSpan, TimeSeries, together
 from riparian.app.retries import Ranges, letter_of
 from riparian.app.stream_file.spec import Spec
 from riparian.topics import reports
-from riparian.topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED, REFUSED, RESUME, read_event
+from riparian.topics.commands import APPLIED, DEMOTE, PAUSE, PROMOTE, PROPOSED, REFUSED, RESUME, EventRecord, read_event
 from riparian.topics.names import CHAMPION, DEADLETTERS, DRIFT, FEATURES, LABELS, METRICS
 from riparian.topics.names import EVENTS as COMMANDS
 from riparian.topics.records import REASONS, DriftRecord, MetricsRecord, PartitionRecord, Shift, field_of, is_curable
@@ -71,15 +70,7 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-class _OutputRecord(Protocol):
-    """What all records of a stream's output topics say."""
-
-    stream: str
-    partition: int
-    time: int
-
-
-_R = TypeVar("_R", bound=_OutputRecord)
+_R = TypeVar("_R", bound=MetricsRecord | PartitionRecord | DriftRecord | EventRecord)
 
 
 class Event(msgspec.Struct, omit_defaults=True):
@@ -145,14 +136,12 @@ class PartitionView:
     Attributes
     ----------
     last : its newest record.
-    before : the one before, for rates.
-    rate_in, rate_learned : instances/s between the two.
+    rate_in, rate_learned : instances/s between the one before and this one.
     learned_at : ms, when a label was learned last.
     moved_at : ms, when anything was.
     """
 
     last: PartitionRecord
-    before: PartitionRecord | None = None
     rate_in: float | None = None
     rate_learned: float | None = None
     learned_at: int | None = None
@@ -244,7 +233,6 @@ class StreamView:
         except ValueError as error:
             self.file_said = str(error)
             return
-        self.__dict__.pop("_declared", None)
         for role in self.others.keys() & spec.models().keys():
             del self.others[role]
 
@@ -285,7 +273,7 @@ class StreamView:
 
     def _knows(self, role: str) -> bool:
         """Whether the stream can have a model of this name. Where commands or a rule steer it, any: the last OTHERS."""
-        if role in self._declared:
+        if role in self.spec.models():
             return True
         if not self.spec.control and self.spec.promotion is None:
             return False
@@ -305,10 +293,6 @@ class StreamView:
         for name, partition in keys:
             del self.series[name, partition]
             self.forgotten.add(f"{partition}/{name}")
-
-    @cached_property
-    def _declared(self) -> frozenset[str]:
-        return frozenset(self.spec.models())
 
     def _take_model(self, record: MetricsRecord) -> None:
         key = record.model, record.partition
@@ -380,7 +364,7 @@ class StreamView:
                 first.moved_at = seen.moved_at
             rates = None, None
         else:
-            before, seen.before, seen.last = seen.last, seen.last, record
+            before, seen.last = seen.last, record
             rates = seen.rate_in, seen.rate_learned = rates_between(before, record)
             if record.learned > before.learned:
                 seen.learned_at = record.time
@@ -516,12 +500,6 @@ class StreamView:
 
     # -- series out --------------------------------------------------------------------------------------------
 
-    def names(self) -> list[str]:
-        """Names of all series, those of the stream file's models in its order first."""
-        found = dict.fromkeys(name for name, _ in self.series)
-        roles = [f"{kind}:{role}" for kind in MODEL_SERIES for role in self.spec.models()]
-        return [*(name for name in roles if name in found), *(name for name in found if name not in roles)]
-
     def history(
         self, start: int, stop: int, n: int, partition: int | None = None, pool: str | None = None
     ) -> dict[str, SeriesSpan]:
@@ -529,7 +507,7 @@ class StreamView:
         members' weights are among them."""
         objective, hidden = self.objective.key, {*MODEL_SERIES, COMPARED[:-1]} - {"nodes"}
         found = {}
-        for name in self.names():
+        for name in dict.fromkeys(name for name, _ in self.series):
             kind, colon, role = name.partition(":")
             if (kind in hidden and kind != objective) or (kind == BELIEVED and role_of(name) != pool):
                 continue
@@ -720,8 +698,3 @@ def of_drift(record: DriftRecord, time: int) -> Event:
         action=record.action,
         shift=record.shift,
     )
-
-
-def as_json(value: Any) -> Any:
-    """A struct as plain values, defaults left out."""
-    return msgspec.to_builtins(value)

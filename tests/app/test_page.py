@@ -16,7 +16,7 @@ from riparian.app.kafka.local_broker.ports import listen
 from riparian.app.page import models, summary
 from riparian.app.page.actions import Actions
 from riparian.app.page.server import STATIC, Page, follow
-from riparian.app.page.view import COUNTED_HOURS, HOUR_MS, MARKED, MOST_FIELDS, OTHER, OTHERS, StreamView, as_json
+from riparian.app.page.view import COUNTED_HOURS, HOUR_MS, MARKED, MOST_FIELDS, OTHER, OTHERS, StreamView
 from riparian.app.stream_file.durations import format_duration
 from riparian.app.stream_file.spec import loads
 from riparian.topics import commands, reports
@@ -381,7 +381,7 @@ def test_a_shift_without_labels_is_told_with_its_shares():
     fields = {"model": None, "signal": "a", "detector": "two-sample", "before": 0.5, "after": 0.09}
     view.take_drift(drift(**fields, shift=SHIFT), NOW - 500)
     assert "The values of a have changed: 9 % up to 0.5, 50 % before" in told(view)[1]
-    assert as_json(view.events[-1])["shift"]["after"] == SHIFT.after
+    assert view.events[-1].shift.after == SHIFT.after
     view.take_drift(drift(**fields | {"model": "champion", "signal": "prediction"}, shift=SHIFT), NOW - 400)
     assert "The predictions of the champion have changed" in told(view)[1]
     distance = [Distance("a", 0.1, 0.2, 0.0, outside=0.3), Distance("prediction", 0.4, 0.9, 0.0, "champion")]

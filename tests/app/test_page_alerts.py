@@ -33,7 +33,6 @@ def become(watch: Fed, more: str, task: str = "classification") -> StreamView:
     if task == "anomaly":
         text = text.replace("last-label", "half-space-trees")
     view.spec = loads(text + more)
-    view.__dict__.pop("_declared", None)
     watch.tail.outcomes["taps"] = Outcomes(view.spec)
     return view
 

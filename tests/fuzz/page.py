@@ -21,7 +21,7 @@ from riparian.app.page import summary
 from riparian.app.page.history import TIERS
 from riparian.app.page.server import as_columns
 from riparian.app.page.store import Store
-from riparian.app.page.view import EVENTS, LETTERS, OTHERS, StreamView, as_json
+from riparian.app.page.view import EVENTS, LETTERS, OTHERS, StreamView
 from riparian.app.page.watch import Watch
 from riparian.app.retries import mark
 from riparian.app.stream_file.spec import build
@@ -221,7 +221,7 @@ def _look(view: StreamView) -> None:
             columns = [as_columns(name, one) for name, one in found.items()]
             msgspec.json.encode(columns)
             assert not any(math.isinf(value) for one in columns for value in one["mean"] if value is not None)
-    msgspec.json.encode([as_json(one) for one in (*view.events, *view.letters)])
+    msgspec.json.encode([*view.events, *view.letters])
     msgspec.json.encode([list(view.letters_since(0).items()), view.alike()])
 
 
