@@ -13,7 +13,7 @@ from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.page.outcomes import alert_class
-from riparian.app.page.predictions import shown
+from riparian.app.page.values import named_row
 from riparian.app.partition.keys.past import hashes_of, secret
 from riparian.app.partition.keys.plan import outs_of
 from riparian.app.partition.learner import PartitionLearner
@@ -124,8 +124,8 @@ def _row(
     """A record as the page shows it. said : its prediction. came : what came of it."""
     row: dict[str, Any] = {"partition": record.partition, "offset": record.offset, "time": record.time, "id": record.id}
     names = inspection.Names(learner.spec, learner)
-    made = {name for name, one in learner.spec.features.items() if one.past is not None}
-    row["x"] = {name: value for name, value in shown(names, record.x.tolist()).items() if name not in made}
+    x = named_row(names.features, names.values, record.x.tolist())
+    row["x"] = {name: value for name, value in x.items() if learner.spec.features[name].past is None}
     if said is not None:
         row |= {field: said.sent.get(field) for field in ("y", "p", "alert", "features")}
         row |= {"position": said.position, "index": said.sent.get("index", 0)}

@@ -3,13 +3,12 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from riparian.app import inspection
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
-from riparian.app.page import by_hand
 from riparian.app.page.predictions import believed
 from riparian.app.state import loading
 from riparian.app.stream_file.spec import Spec
@@ -17,44 +16,30 @@ from riparian.app.stream_file.spec import Spec
 KEPT_SECONDS = 4.0  # a model is read once in so long, however many look at it
 MOST_NODES = 3000  # nodes of a tree that is drawn, at most
 MOST_LINES = 600  # lines of an outline, at most
+T = TypeVar("T")
 
 
 class ModelPages:
-    """Reads models, one at a time, and keeps each for a moment."""
+    """Reads last checkpoints, one at a time, and keeps each for a moment."""
 
     def __init__(self, connection: Connection) -> None:
-        self.broker = str(connection)
         self.connection = connection
         self._lock = asyncio.Lock()
         self._kept: dict[tuple[str, int], tuple[float, Any]] = {}
 
-    async def of(self, spec: Spec, partition: int, role: str) -> dict[str, Any]:
-        """What the browser draws. Raises as `loading.load` does."""
+    async def of(self, spec: Spec, partition: int, tell: Callable[[loading.State], T]) -> T:
+        """What `tell` says of the last checkpoint of a partition. Raises as `loading.load` does."""
         async with self._lock:
-            return await asyncio.to_thread(described, await self._state(spec, partition), spec, role)
-
-    async def by_hand(self, spec: Spec, partition: int, x: Mapping[str, Any]) -> dict[str, Any]:
-        """What the models say of an instance (`by_hand.predicted`). Raises as `loading.load` does."""
-        async with self._lock:
-            return await asyncio.to_thread(by_hand.predicted, await self._state(spec, partition), x)
-
-    async def state(self, spec: Spec, partition: int) -> loading.State:
-        """The last checkpoint of a partition. Raises as `loading.load` does."""
-        async with self._lock:
-            return await self._state(spec, partition)
-
-    async def _state(self, spec: Spec, partition: int) -> loading.State:
-        key = spec.name, partition
-        at, state = self._kept.get(key, (0.0, None))
-        if state is None or time.monotonic() - at > KEPT_SECONDS:
-            state = await asyncio.to_thread(loading.load, spec, self.connection, partition)
-            self._kept = {k: v for k, v in self._kept.items() if time.monotonic() - v[0] < KEPT_SECONDS}
-            self._kept[key] = time.monotonic(), state
-        found: loading.State = state
-        return found
+            key = spec.name, partition
+            at, state = self._kept.get(key, (0.0, None))
+            if state is None or time.monotonic() - at > KEPT_SECONDS:
+                state = await asyncio.to_thread(loading.load, spec, self.connection, partition)
+                self._kept = {k: v for k, v in self._kept.items() if time.monotonic() - v[0] < KEPT_SECONDS}
+                self._kept[key] = time.monotonic(), state
+            return await asyncio.to_thread(tell, state)
 
 
-def described(state: loading.State, spec: Spec, role: str) -> dict[str, Any]:
+def described(state: loading.State, role: str) -> dict[str, Any]:
     """Summary, trees and outline of a model; of a pool its members by weight, and the trees of the first."""
     if role not in state.learner.roles:
         raise StateError(f"the last checkpoint of partition {state.manifest.partition} has no model {role}")
@@ -77,19 +62,20 @@ def described(state: loading.State, spec: Spec, role: str) -> dict[str, Any]:
 
 
 def trees_of(nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The trees among the nodes: each a title, and nodes with condition, children, weight and shares of the classes.
+    """The trees among the nodes: each its nodes with condition, children, weight and shares of the classes.
 
     The weight and the shares of an inner node are the sums of those below it.
     """
     by_id = {node["id"]: node for node in nodes}
     trees = []
-    roots = [node for node in nodes if inspection.edges(dict(node)) and not _has_parent_that_splits(node, by_id)]
-    for number, root in enumerate(roots, 1):
+    edges = {node["id"]: inspection.edges(dict(node)) for node in nodes}
+    led = {child for branches in edges.values() for _, child in branches}
+    for root in (node for node in nodes if edges[node["id"]] and node["id"] not in led):
         found: list[dict[str, Any]] = []
         stack: list[tuple[Mapping[str, Any], str, int | None]] = [(root, "", None)]
         while stack:
             node, condition, parent = stack.pop()
-            branches = inspection.edges(dict(node))
+            branches = edges[node["id"]]
             at = len(found)
             value = node.get("value")
             found.append(
@@ -110,13 +96,8 @@ def trees_of(nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 below = [found[child] for child in inner["children"]]
                 inner["weight"] = sum(child["weight"] for child in below)
                 inner["value"] = _pooled(below)
-        trees.append({"title": inspection._heading(dict(root), number if len(roots) > 1 else None), "nodes": found})
+        trees.append({"nodes": found})
     return trees
-
-
-def _has_parent_that_splits(node: Mapping[str, Any], by_id: Mapping[Any, Mapping[str, Any]]) -> bool:
-    parent = by_id.get(node.get("parent"))
-    return parent is not None and node["id"] in [child for _, child in inspection.edges(dict(parent))]
 
 
 def _pooled(below: Sequence[Mapping[str, Any]]) -> Any:

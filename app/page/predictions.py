@@ -91,13 +91,14 @@ async def explained(
         if not math.isnan(y):
             named = y if learner.classes is None else learner.classes.texts[int(y)]
             label = {"offset": found.sent["offset"], "time": moment.timestamp, "y": named}
+    models = _models(spec, found, label)
     return said | {
-        "said": _models(spec, found, label),
+        "said": models,
         "label": label,
         "labels_read": n_read if spec.label.of is None else None,
         "silence": class_of_silence(spec),
         "predictions_read": found.n_read,
-        "why": None if moment is None else _why(spec, moment, _models(spec, found, label)),
+        "why": None if moment is None else _why(spec, moment, models),
         "why_not": why_not,
     }
 
@@ -167,7 +168,7 @@ def _why(spec: Spec, moment: Moment, said: Sequence[Mapping[str, Any]]) -> dict[
     """The paths of the models' trees, and from where the state was made again. said : what `_models` gives."""
     learner, answers = moment.learner, {row["role"]: row["y"] for row in said}
     keys = keys_of(moment.features.ids[:1])
-    everything = inspection.Names(learner.spec, learner)
+    whole = inspection.Names(learner.spec, learner)
     row = [float(value) for value in moment.features.x[0]] if len(moment.features.x) else []
     models = []
     for role, nodes in moment.described.items():
@@ -196,14 +197,9 @@ def _why(spec: Spec, moment: Moment, said: Sequence[Mapping[str, Any]]) -> dict[
         "checkpoint_offset": moment.offset,
         "folded": moment.n_folded,
         "same": moment.same,
-        "features": {} if spec.task == MULTI_INSTANCE else shown(everything, row),
+        "features": {} if spec.task == MULTI_INSTANCE else values.named_row(whole.features, whole.values, row),
         "models": models,
     }
-
-
-def shown(names: inspection.Names, row: Sequence[float]) -> dict[str, Any]:
-    """Features by their names, with their values' own; None where missing."""
-    return values.named_row(names.features, names.values, row)
 
 
 def _added(

@@ -25,7 +25,7 @@ from riparian.app.page import alerts, by_hand, keys, predictions, quality, summa
 from riparian.app.page.actions import Actions
 from riparian.app.page.history import SeriesSpan
 from riparian.app.page.lines import Steps, answered
-from riparian.app.page.models import ModelPages
+from riparian.app.page.models import ModelPages, described
 from riparian.app.page.requests import is_own, sent
 from riparian.app.page.tail import Tail
 from riparian.app.page.values import RecordValues
@@ -210,8 +210,10 @@ class Page:
 
     def _summary(self, view: StreamView, partition: int | None = None) -> dict[str, Any]:
         found = summary.status(view, now_ms(), self._paths[view.spec.name], partition, self.watch.away_since)
-        found |= {"progress": self.watch.progress, "away": self.watch.away_since, "broker": self._models.broker}
         return found | {
+            "progress": self.watch.progress,
+            "away": self.watch.away_since,
+            "broker": str(self._models.connection),
             "actions": self._actions is not None,
             "control": view.spec.control,
             "keys": list(view.spec.keys),
@@ -348,7 +350,7 @@ class Page:
         roles = {*view.spec.models(), *(known for known, _ in view.models)}  # commands add and rename models
         if role not in roles:
             raise web.HTTPNotFound(text="There is no such model.")
-        return self._json(await self._models.of(view.spec, partition, role))
+        return self._json(await self._models.of(view.spec, partition, partial(described, role=role)))
 
     async def _predict(self, request: web.Request) -> web.Response:
         """What the last checkpoint's models say of an instance. It changes nothing, so it takes no token; a form of
@@ -357,7 +359,7 @@ class Page:
         partition = self._of_path(request, view)
         asked = await sent(request, by_hand.MOST_BYTES, by_hand.Asked)
         try:
-            return self._json(await self._models.by_hand(view.spec, partition, asked.x))
+            return self._json(await self._models.of(view.spec, partition, partial(by_hand.predicted, given=asked.x)))
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from None
 
@@ -377,7 +379,8 @@ class Page:
         view, value = self._view(request), request.query.get("value", "")
         if not 0 < len(value) <= MOST_ID:
             raise web.HTTPBadRequest(text=f"value: expected a text of 1 to {MOST_ID} characters.")
-        look = partial(keys.looked_up, view.spec, self._models.connection, partial(self._models.state, view.spec))
+        state_of = partial(self._models.of, view.spec, tell=lambda state: state)
+        look = partial(keys.looked_up, view.spec, self._models.connection, state_of)
         came = self.tail.outcomes[view.spec.name].of_id
         look = partial(look, request.query.get("key", ""), value, partition=self._partition(request, view), came=came)
         return await self._looked_up(request, look)

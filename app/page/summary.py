@@ -24,7 +24,6 @@ from riparian.app.page.verdict import (
     verdict,
 )
 from riparian.app.page.view import DAY_MS, HOUR_MS, StreamView, latency
-from riparian.app.partition.drift.events import ALARM
 from riparian.app.stream_file.sections.models import AUTO
 from riparian.topics.commands import PROMOTE
 from riparian.topics.names import CHAMPION
@@ -299,7 +298,6 @@ def status(
         "works": any(row["state"] != "nobody" for row in rows),
         "file_said": view.file_said,
         "unread": unread(view),
-        "alarm": ALARM,
         "verdict": found._asdict(),
         "objective": judged(view, then, partition),
         "reigns": _reigns(view, partition),

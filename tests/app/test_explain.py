@@ -115,7 +115,7 @@ def test_of_a_pool_the_members_are_named_and_the_path_is_of_the_most_believed(mo
     assert model["trees"][0]["steps"][0]["weight"] == roots_of(own)[0]["weight"]
     # The page's model draws the same trees.
     monkeypatch.setattr(models.inspection, "summary", lambda state, role: {})
-    page = models.described(SimpleNamespace(learner=learner), spec, "champion")
+    page = models.described(SimpleNamespace(learner=learner), "champion")
     assert list(page["members"].items()) == list(model["members"].items())
     assert len(page["trees"]) == len(roots_of(own))
 

@@ -121,7 +121,7 @@ def test_the_summary_is_that_of_the_checkpoint(
 ) -> None:
     assert json.loads(inspection.as_json(state, spec, "last"))["importance"] is None
     assert "importance" not in inspection.text(state, spec, "last")
-    assert models.described(state, spec, "last")["importance"] == []
+    assert models.described(state, "last")["importance"] == []
     shown = json.loads(inspection.as_json(state, spec, "nb"))
     assert shown["importance"]["ripe"] < 0.01
     assert (shown["stream"], shown["partition"], shown["sequence"]) == ("orchard", 1, 4)

@@ -96,7 +96,7 @@ def test_the_importance_of_features_is_shown_as_text_json_and_on_the_page(
     assert shown["ripe"] < 0.1
     first = next(iter(shown))
     assert f"\nimportance: {first} {shown[first]:.1%}, " in inspection.text(state, spec, role)
-    described = models.described(state, spec, role)
+    described = models.described(state, role)
     page = described["importance"]
     assert dict(page) == shown
     weights = getattr(state.learner.roles[role].model, "weights", {})
