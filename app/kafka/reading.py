@@ -1,7 +1,7 @@
 """Reads partitions from an offset to their present end, with a consumer of its own: all at once, or in pieces."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -79,6 +79,43 @@ async def started(consumer: "Consumer") -> AsyncIterator["Consumer"]:
         raise KafkaError("a request was cancelled") from error
     finally:
         await close(consumer)
+
+
+class SideClient:
+    """A client that is made and started when it is first wanted: once for all who want it.
+
+    Parameters
+    ----------
+    make : callable
+        Gives one that is not started.
+    end : callable
+        Ends one, whether it could be started or not.
+
+    Attributes
+    ----------
+    running : the client, None before it is wanted
+    """
+
+    def __init__(self, make: Callable[[], Any], end: Callable[[Any], Awaitable[None]]) -> None:
+        self.running: Any = None
+        self._make, self._end, self._starting = make, end, asyncio.Lock()
+
+    async def connected(self) -> Any:
+        """The client. KafkaError where it cannot be started: whoever asks next makes another one."""
+        async with self._starting:
+            if self.running is None:
+                client = self._make()
+                try:
+                    await client.start()
+                except BaseException:
+                    await self._end(client)
+                    raise
+                self.running = client
+        return self.running
+
+    async def stop(self) -> None:
+        if self.running is not None:
+            await self._end(self.running)
 
 
 async def counts(consumer: "Consumer", topics: Iterable[str]) -> Counts:

@@ -99,10 +99,10 @@ class Assignment:
         """Every now and then: whether what the stream lives on is as it was."""
         await self.silence.look(list(self.states.values()))
         self._rejoin_unless_whole()
-        if self.inputs.client is None:
+        if self.inputs.asker.running is None:
             return
         try:
-            await self.worker.topics.look(self.inputs.client)
+            await self.worker.topics.look(self.inputs.asker.running)
         except (TopicError, GrownError) as error:
             self.worker.fail(error)
 
@@ -184,7 +184,7 @@ class Assignment:
             raise SupersededError
 
     async def _load(self, partitions: list[int], generation: int) -> dict[TP, int]:
-        there = await self.worker.topics.there(await self.inputs.connected())
+        there = await self.worker.topics.there(await self.inputs.asker.connected())
         check_topics(self.spec, there, self.consumer.assignment(), partitions)
         if not partitions:
             return {}

@@ -13,7 +13,8 @@ its memory store forgets standbys when they are promoted.
 import asyncio
 import logging
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from operator import methodcaller
+from typing import Any
 
 import faust
 from aiokafka.admin import RecordsToDelete
@@ -25,7 +26,7 @@ from mode import Service
 
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import EVERYTHING, FETCH_BYTES, read_to_end, started
+from riparian.app.kafka.reading import EVERYTHING, FETCH_BYTES, SideClient, read_to_end, started
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.shared.replica import FollowedLearning, Replica, gathered
 from riparian.app.partition.shared.shared_lineup import STATE
@@ -34,9 +35,6 @@ from riparian.app.state.loading import Loaded
 from riparian.app.state.log import RECREATED, StateLog
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.names import LEARNED, changelog_topic, state_field
-
-if TYPE_CHECKING:
-    from riparian.app.kafka.connection import Admin
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +66,7 @@ class States(faust.Table):  # type: ignore[misc]
         self.standbys: frozenset[int] = frozenset()
         self._changed = asyncio.Event()  # which partitions are standbys
         self._tailing: asyncio.Task[None] | None = None
-        self._admin: Admin | None = None
-        self._connecting = asyncio.Lock()
+        self._admin = SideClient(connection.admin, methodcaller("close"))
         app.tables.add(self)
 
     def on_key_set(self, key: int, value: PartitionLearner) -> None:
@@ -91,8 +88,7 @@ class States(faust.Table):  # type: ignore[misc]
         if self._tailing is not None:
             self._tailing.cancel()
             await asyncio.gather(self._tailing, return_exceptions=True)
-        if self._admin is not None:
-            await self._admin.close()
+        await self._admin.stop()
 
     # -- the changelog -----------------------------------------------------------------------------------------
 
@@ -132,12 +128,8 @@ class States(faust.Table):  # type: ignore[misc]
     async def delete_before(self, partition: int, offset: int) -> bool:
         """Delete the records of a partition before `offset`; whether that was done: if not, a later call will."""
         try:
-            async with self._connecting:
-                if self._admin is None:
-                    admin = self.connection.admin()
-                    await admin.start()
-                    self._admin = admin
-            await self._admin.delete_records({TopicPartition(self.topic, partition): RecordsToDelete(offset)})
+            admin = await self._admin.connected()
+            await admin.delete_records({TopicPartition(self.topic, partition): RecordsToDelete(offset)})
         except KafkaError as error:
             log.warning("partition %d: the changelog was not cut off at %d (%r)", partition, offset, error)
             return False

@@ -215,7 +215,7 @@ def test_what_begins_partitions_leaves_the_event_loop_to_heartbeats(tmp_path, mo
     async def run():
         assignment = engine_of(spec, tmp_path)
         assignment._fence = assignment.states.catch_up = nothing
-        assignment.inputs.connected = connected
+        assignment.inputs.asker.connected = connected
         monkeypatch.setattr(type(assignment), "consumer", SimpleNamespace(assignment=set))
         assignment.states.restore = lambda _: ([SimpleNamespace(learner=SimpleNamespace(partition=0))], {0: None})
         assignment._runner = runner

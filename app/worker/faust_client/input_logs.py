@@ -3,21 +3,19 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 from faust.types import TP
 
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import COMMITTED, close
+from riparian.app.kafka.reading import COMMITTED, SideClient, close
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.backpressure import Backpressure
 from riparian.app.worker.faust_client.end_offsets import Seen
 from riparian.app.worker.faust_client.transport import ConsumerThread
-
-if TYPE_CHECKING:
-    from riparian.app.kafka.connection import Consumer
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +41,8 @@ class InputLogs:
 
     Attributes
     ----------
-    client : AIOKafkaConsumer, optional
-        Asks where logs end: on the one that fetches, an answer would come after the pending fetch's.
+    asker : SideClient
+        A consumer that asks where logs end: on the one that fetches, an answer would come after the pending fetch's.
     copying : float
         When it was last seen that missing copies were made (monotonic); 0 where nothing is copied (`rekey`).
     """
@@ -55,29 +53,14 @@ class InputLogs:
         self.spec, self.connection = spec, connection
         self.backpressure = Backpressure(spec.join.max_buffered_bytes)
         self._app = app
-        self.client: Consumer | None = None
-        self._connecting = asyncio.Lock()
+        self.asker = SideClient(partial(connection.consumer, isolation_level=COMMITTED), close)
         self._questions = dict[int, asyncio.Future[Found | None]]()  # partition -> where its logs end
         self._asking: asyncio.Task[None] | None = None
-
-    async def connected(self) -> "Consumer":
-        """The client, which is started when it is first wanted."""
-        async with self._connecting:
-            if self.client is None:
-                client = self.connection.consumer(isolation_level=COMMITTED)
-                try:
-                    await client.start()
-                except BaseException:
-                    await close(client)
-                    raise
-                self.client = client
-        return self.client
 
     async def stop(self) -> None:
         if self._asking is not None:
             self._asking.cancel()
-        if self.client is not None:
-            await close(self.client)
+        await self.asker.stop()
 
     @property
     def thread(self) -> ConsumerThread:
@@ -168,7 +151,7 @@ class InputLogs:
         self._asking = None
 
     async def _ends_of(self, partitions: Sequence[int]) -> dict[int, Found]:
-        asker = await self.connected()
+        asker = await self.asker.connected()
         tps = {p: {r: TopicPartition(*tp) for r, tp in self.tps(p).items()} for p in partitions}
         every = [tp for of_partition in tps.values() for tp in of_partition.values()]
         below = until = await asker.end_offsets(every)

@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from operator import methodcaller
+from typing import Any
 
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
@@ -18,13 +20,10 @@ from faust.types import TP
 
 from riparian.app.kafka.admin import partition_counts
 from riparian.app.kafka.connection import Connection
-from riparian.app.kafka.reading import EVERYTHING, close
+from riparian.app.kafka.reading import EVERYTHING, SideClient, close
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.input_logs import Found, InputLogs
 from riparian.app.worker.repartition import claims
-
-if TYPE_CHECKING:
-    from riparian.app.kafka.connection import Admin, Consumer
 
 LOOK_SECONDS = 0.02  # between two looks at what was copied
 KEPT_SECONDS = 0.02  # that one partition's look serves the others
@@ -39,32 +38,19 @@ class CopiedLogs(InputLogs):
         self._roles = {topic: role for role, topic, _ in spec.inputs}
         self._until: dict[int, dict[str, int]] = {}  # partition -> role -> where that log has to be read to
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._written: Consumer | None = None  # asks where records end, also those of transactions under way
-        self._admin: Admin | None = None
+        # Asks where records end, also those of transactions under way.
+        self._written = SideClient(partial(connection.consumer, isolation_level=EVERYTHING), close)
+        self._admin = SideClient(connection.admin, methodcaller("close"))
         self._sources: list[TopicPartition] = []
         self._offsets: dict[TopicPartition, int] = {}
         self._looked = 0.0
         self._counted = -COUNTED_SECONDS
-        self._starting = asyncio.Lock()
-
-    async def _start(self) -> None:
-        """Open connections of its own; once."""
-        async with self._starting:
-            if self._admin is not None:
-                return
-            self._written = self.connection.consumer(isolation_level=EVERYTHING)
-            await self._written.start()
-            admin = self.connection.admin()
-            await admin.start()
-            self._admin = admin
 
     async def stop(self) -> None:
         for partition in list(self._tasks):
             self._forget(partition)
-        if self._written is not None:
-            await close(self._written)
-        if self._admin is not None:
-            await self._admin.close()
+        await self._written.stop()
+        await self._admin.stop()
         await super().stop()
 
     def _forget(self, partition: int) -> None:
@@ -78,7 +64,6 @@ class CopiedLogs(InputLogs):
         found = {}
         for partition in partitions:
             self._forget(partition)
-            await self._start()
             ends = await self._ends(partition)
             self._tasks[partition] = asyncio.create_task(self._follow(partition), name=f"copied-{partition}")
             found[partition] = Found(ends, ends)
@@ -97,9 +82,9 @@ class CopiedLogs(InputLogs):
         found = {}
         for role, topic, _ in self.spec.inputs:
             # A transaction under way is a copier's, and soon over: what is in it counts. Of others it may be long open.
-            asker = self._written if role in self.spec.copied else await self.connected()
+            asker = self._written if role in self.spec.copied else self.asker
             part = TopicPartition(topic, partition)
-            found[role] = (await asker.end_offsets([part]))[part]  # type: ignore[union-attr]
+            found[role] = (await (await asker.connected()).end_offsets([part]))[part]
         return found
 
     async def _follow(self, partition: int) -> None:
@@ -124,10 +109,10 @@ class CopiedLogs(InputLogs):
 
     async def _source_ends(self) -> dict[TopicPartition, int]:
         if time.monotonic() - self._counted > COUNTED_SECONDS:
-            counts = await partition_counts(self._admin, set(self.spec.sources))
+            counts = await partition_counts(await self._admin.connected(), set(self.spec.sources))
             self._sources = [TopicPartition(topic, k) for topic, n in counts.items() for k in range(n)]
             self._counted = time.monotonic()
-        found: dict[TopicPartition, int] = await (await self.connected()).end_offsets(self._sources)
+        found: dict[TopicPartition, int] = await (await self.asker.connected()).end_offsets(self._sources)
         return found
 
     async def _look(self) -> None:
@@ -136,8 +121,7 @@ class CopiedLogs(InputLogs):
         if now - self._looked < KEPT_SECONDS:
             return
         self._looked = now
-        assert self._admin is not None
-        found = await claims.offsets(self._admin, self.spec.rekey_group, self._sources)
+        found = await claims.offsets(await self._admin.connected(), self.spec.rekey_group, self._sources)
         offsets = {tp: one.offset for tp, one in found.items()}
         if any(offset > self._offsets.get(tp, -1) for tp, offset in offsets.items()):
             self.copying = time.monotonic()

@@ -272,7 +272,7 @@ class JointTurns:
             return self._next
         deadline = time.monotonic() + PATIENT_SECONDS
         tp = TopicPartition(self._topic, 0)
-        end = (await (await self._worker.inputs.connected()).end_offsets([tp]))[tp]
+        end = (await (await self._worker.inputs.asker.connected()).end_offsets([tp]))[tp]
         replica.hurry()
         while not await replica.has_learned(end):
             if time.monotonic() > deadline:
