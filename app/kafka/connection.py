@@ -9,10 +9,10 @@ The client library is imported when the first client is made: a command that ask
 """
 
 import asyncio
-import functools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ def _no_secret(record: logging.LogRecord) -> bool:
     return "SaslAuthenticate" not in record.getMessage()
 
 
+@cache
 def _read_passwords_anew() -> None:
     """A client keeps the password that it was made with for as long as it runs: give each of its connections the one
     that holds now. All that the client library opens goes through this one function."""
@@ -51,8 +52,7 @@ def _read_passwords_anew() -> None:
             sasl_plain_password = await asyncio.to_thread(sasl_plain_password.now)
         return await create_conn(*addresses, sasl_plain_password=sasl_plain_password, **settings)
 
-    if aiokafka.client.create_conn is create_conn:
-        aiokafka.client.create_conn = create
+    aiokafka.client.create_conn = create
 
 
 def _create_nothing() -> None:
@@ -61,21 +61,18 @@ def _create_nothing() -> None:
     from aiokafka.protocol.metadata import MetadataRequest
 
     build = MetadataRequest.build
-    if getattr(build, "creates_nothing", False):
-        return
 
-    @functools.wraps(build)
     def without(self: Any, request_struct_class: Any) -> Any:
         self._allow_auto_topic_creation = False
         return build(self, request_struct_class)
 
-    without.creates_nothing = True  # type: ignore[attr-defined]
     MetadataRequest.build = without
 
 
+@cache
 def _change_clients() -> None:
-    """All clients of this process: they ask for brokers again, create no topics by asking for them, copy records less
-    often, and read any batch."""
+    """All clients of this process, once: they ask for brokers again, create no topics by asking for them, copy records
+    less often, and read any batch."""
     from aiokafka.client import AIOKafkaClient
 
     from riparian.app.kafka.client import wire

@@ -27,10 +27,8 @@ class _None(list[str]):
 
 
 def install(client: Any) -> None:
-    """Give all clients of this process that behaviour, once. client : aiokafka's AIOKafkaClient, the class."""
+    """Give all clients of this process that behaviour. client : aiokafka's AIOKafkaClient, the class."""
     ask_known = client._metadata_update
-    if getattr(ask_known, "asks_bootstrap_servers", False):
-        return
 
     @functools.wraps(ask_known)
     async def update(self: Any, metadata: Any, topics: Sequence[str]) -> bool:
@@ -48,7 +46,6 @@ def install(client: Any) -> None:
             loop.call_at(self._asks_again, self.force_metadata_update)
         return answered
 
-    update.asks_bootstrap_servers = True  # type: ignore[attr-defined]
     client._metadata_update = update
 
 

@@ -243,9 +243,7 @@ def _decoder(answer: Any) -> Any:
 
 
 def install() -> None:
-    """Have all connections of this process be so, once."""
-    if conn.AIOKafkaProtocol is Receiver:
-        return
+    """Have all connections of this process be so."""
     conn.AIOKafkaProtocol = Receiver
     for one in (*vars(produce).values(), *vars(fetch).values()):
         if isinstance(one, type) and issubclass(one, produce.RequestStruct):
