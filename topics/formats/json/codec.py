@@ -274,7 +274,7 @@ class _FeatureReader(_JsonReader):
         n, m = len(instances), len(self._in_x)
         x: Floats | None = None
         for part in self._parts:
-            objects, _ = self.inside.objects(instances, part.parent)
+            objects = self.inside.objects(instances, part.parent)
             width = len(part.columns)
             values: Any = map(part.take, objects)
             if width > 1:

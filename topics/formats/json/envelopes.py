@@ -191,7 +191,7 @@ class Connect:
 
     def _convert(self, plan: EnvelopePlan, chosen: list[int], records: list[Any], bad: Bad) -> None:
         for path, name, scale in plan.conversions:
-            parents, _ = self.layout.objects([records[i] for i in chosen], path[:-1])
+            parents = self.layout.objects([records[i] for i in chosen], path[:-1])
             attribute, kind = self.layout.attribute(path), self._types[path]
             for i, parent in zip(chosen, parents, strict=True):
                 value = getattr(parent, attribute)

@@ -64,7 +64,7 @@ class Layout:
 
     Parameters
     ----------
-    leaves : sequence of Leaf
+    leaves : sequence of MappedField
         At least one. No path may be another's beginning, or its equal: ValueError otherwise.
     """
 
@@ -73,15 +73,19 @@ class Layout:
         self._root = _ObjectNode("Record", leaves)
         self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(self._root.type).decode
         self.empty = self._root.empty
-        self._getters: dict[
-            Path, Callable[[Any], Any]
-        ] = {}  # by which fields are taken from the last object on the way
+        # By which fields are taken from the last object on the way.
+        self._getters: dict[Path, Callable[[Any], Any]] = {}
 
-    def decoder(self, path: Path) -> tuple[Callable[[bytes], Any], Any]:
-        """Decodes the object at `path` alone, and an empty one."""
+    def _node(self, path: Path) -> _ObjectNode:
+        """Of the object at `path`."""
         node = self._root
         for name in path:
             node = node.children[name]
+        return node
+
+    def decoder(self, path: Path) -> tuple[Callable[[bytes], Any], Any]:
+        """Decodes the object at `path` alone, and an empty one."""
+        node = self._node(path)
         return msgspec.json.Decoder(node.type).decode, node.empty
 
     @property
@@ -89,22 +93,21 @@ class Layout:
         """The struct type, for a record that holds such records."""
         return self._root.type
 
-    def objects(self, records: list[Any], path: Path) -> tuple[list[Any], list[int]]:
-        """The object at `path` in each record, an empty one where it is missing, and where it is missing."""
-        node, missing = self._root, []
+    def objects(self, records: list[Any], path: Path) -> list[Any]:
+        """The object at `path` in each record, an empty one where it is missing."""
+        node = self._root
         for name in path:
             records = list(map(attrgetter(node.attributes[name]), records))
             node = node.children[name]
             # One pass in C tells whether anything is missing; a comparison a record would cost three times that.
             if type(None) in set(map(type, records)):
-                missing = [i for i, record in enumerate(records) if record is None]
                 records = [node.empty if record is None else record for record in records]
-        return records, missing
+        return records
 
     def column(self, records: list[Any], path: Path) -> list[Any]:
         """The field at `path` of each record, None where it is missing."""
         if len(path) > 1:
-            records, _ = self.objects(records, path[:-1])
+            records = self.objects(records, path[:-1])
         getter = self._getters.get(path)
         if getter is None:
             getter = self._getters[path] = attrgetter(self.attribute(path))
@@ -112,14 +115,8 @@ class Layout:
 
     def attribute(self, path: Path) -> str:
         """The attribute of the last object on `path` that holds its last name."""
-        node = self._root
-        for name in path[:-1]:
-            node = node.children[name]
-        return node.attributes[path[-1]]
+        return self._node(path[:-1]).attributes[path[-1]]
 
     def attributes(self, path: Path) -> list[str]:
         """All attributes of the object at `path`, in the order of its tuple."""
-        node = self._root
-        for name in path:
-            node = node.children[name]
-        return list(node.attributes.values())
+        return list(self._node(path).attributes.values())
