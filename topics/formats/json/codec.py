@@ -18,6 +18,7 @@ from riparian.topics.decoding.columns import Bad, ColumnDecoder, no_record
 from riparian.topics.decoding.envelopes import CLOUDEVENTS, DEBEZIUM, OP, ROW, SPECVERSION, Ignored, ignores_tombstones
 from riparian.topics.decoding.headers import inside, number
 from riparian.topics.decoding.paths import Index, dotted
+from riparian.topics.formats.common import slots as s
 from riparian.topics.formats.common.blocks import Blocks, ColumnReader, Shape
 from riparian.topics.formats.common.json_rows import Renderer
 from riparian.topics.formats.common.json_text import (
@@ -27,14 +28,15 @@ from riparian.topics.formats.common.json_text import (
     too_deep,
     with_shorter_integers,
 )
-from riparian.topics.formats.common.slots import IN_TEXT, of_features, of_labels
+from riparian.topics.formats.common.slots import IN_TEXT, Slot, of_features, of_labels
 from riparian.topics.formats.json.envelopes import BOOLEAN, ID, NUMBER, SCALAR, TIME, CloudEvents, Connect, with_row
 from riparian.topics.formats.json.layout import OBJECT, Layout, MappedField
 from riparian.topics.formats.json.predictions import JsonPredictionWriter, place_reader
 from riparian.topics.records import Feature, Floats, Mapping, Path, RawBatch
 from riparian.topics.vocabulary import MISSING, UNTOLD
 
-_TYPES = {r.NUMERIC: NUMBER, r.BOOLEAN: BOOLEAN}
+# What a slot holds -> what the decoder accepts.
+_TYPES = {s.ID: ID, s.TIME: TIME, s.SCALAR: SCALAR, s.NUMBER: NUMBER, s.TARGET: NUMBER, s.FLAG: BOOLEAN}
 _WHERE = re.compile(r" - at `\$(?:\.|(?=\[))(.*)`$", re.DOTALL)
 
 # What the decoder calls a type -> a word for it.
@@ -114,6 +116,13 @@ def _text_for_number(value: bytes, where: str) -> str | None:
     return None
 
 
+def _leaves(slots: Sequence[Slot], instance: Layout | None = None) -> list[MappedField]:
+    """The fields of these slots; that of an object is there with what lies in it. instance : of a bag."""
+    bag: Any = None if instance is None else list[instance.type] | None  # type: ignore[name-defined]
+    types = {**_TYPES, s.BAG: bag}
+    return [MappedField(slot.path, types[slot.kind]) for slot in slots if slot.kind != s.OBJECT]
+
+
 class _JsonReader(ColumnReader):
     """What features and labels have in common: bytes to structs."""
 
@@ -124,20 +133,12 @@ class _JsonReader(ColumnReader):
         self,
         mapping: Mapping,
         features: Sequence[Feature],
-        leaves: list[MappedField],
-        paths: tuple[Path | None, Path | None, Path | None],
+        slots: Sequence[Slot],
         envelope: str | None,
-        shape: Shape,
         inside: Layout | None = None,
     ) -> None:
-        id_path, time, y = paths
-        named = [
-            *([MappedField(id_path, ID)] if id_path is not None else []),
-            *([MappedField(time, TIME)] if time is not None else []),
-            *([MappedField(y, SCALAR if mapping.task not in r.VALUES else NUMBER)] if y else []),
-        ]
-        reasons = {path: reason for path, reason in ((time, r.WRONG_TIME), (y, r.WRONG_LABEL)) if path}
-        leaves = [*named, *leaves]
+        shape, leaves = Shape(slots), _leaves(slots, inside)
+        reasons = {slot.path: slot.reason for slot in slots if slot.reason != r.WRONG_TYPE}
         asked = {DEBEZIUM: OP, CLOUDEVENTS: SPECVERSION}.get(envelope or "")
         if asked is not None and asked not in [leaf.path for leaf in leaves]:
             leaves.append(MappedField(asked, str | None))
@@ -249,13 +250,9 @@ class _JsonReader(ColumnReader):
 
 class _FeatureReader(_JsonReader):
     def __init__(self, mapping: Mapping) -> None:
-        leaves = [MappedField(one.path, SCALAR if one.is_scalar else _TYPES[one.type]) for one in mapping.features]
-        # Where features are found: in the record, or in each instance of a bag.
-        instance = Layout(leaves) if mapping.task == r.MULTI_INSTANCE else None
-        if instance is not None:
-            leaves = [MappedField(mapping.x, list[instance.type] | None)]  # type: ignore[name-defined]
-        paths, (slots, _) = (mapping.id, mapping.time, mapping.y), of_features(mapping)
-        super().__init__(mapping, mapping.features, leaves, paths, mapping.envelope, Shape(slots), instance)
+        slots, inside_bag = of_features(mapping)
+        instance = None if inside_bag is None else Layout(_leaves(inside_bag))
+        super().__init__(mapping, mapping.features, slots, mapping.envelope, instance)
         self._parts = self._by_object([feature for feature in mapping.features if not feature.is_scalar])
 
     def _by_object(self, features: Sequence[Feature]) -> list[_ObjectFeatures]:
@@ -290,8 +287,7 @@ class _FeatureReader(_JsonReader):
 
 class _LabelReader(_JsonReader):
     def __init__(self, mapping: Mapping) -> None:
-        paths = mapping.label_id, mapping.label_time, mapping.label_y
-        super().__init__(mapping, (), [], paths, mapping.label_envelope, Shape(of_labels(mapping)))
+        super().__init__(mapping, (), of_labels(mapping), mapping.label_envelope)
 
     def is_null(self, batch: RawBatch, i: int, path: Path) -> bool:
         """Whether a field is null; of an event whose attributes stand in headers the value is the row."""
