@@ -7,6 +7,7 @@ read it under another name.
 
 import asyncio
 import contextlib
+import mimetypes
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -165,12 +166,14 @@ class Page:
 
     # -- files -------------------------------------------------------------------------------------------------
 
-    async def _file(self, request: web.Request) -> web.FileResponse:
+    async def _file(self, request: web.Request) -> web.Response:
         name = request.match_info.get("name", "index.html")
         path = next((path for path in STATIC.iterdir() if path.name == name), None)
         if path is None:
             raise web.HTTPNotFound(text="There is no such file.")
-        response = web.FileResponse(path, headers={"Cache-Control": "no-cache", "Vary": "Accept-Encoding"})
+        headers = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        kind = mimetypes.guess_type(name)[0]
+        response = web.Response(body=path.read_bytes(), content_type=kind, charset="utf-8", headers=headers)
         response.enable_compression()
         return response
 
