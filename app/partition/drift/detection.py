@@ -14,13 +14,13 @@ however the series was divided into updates.
 """
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.arrays import over, under
+from riparian.app.partition.arrays import EMPTY, over, under
 from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.drift import create, find
 from riparian.models.drift.contract import DRIFT, WARNING
@@ -78,19 +78,13 @@ class Detection(NamedTuple):
         return self.level != LEVELS[2] and self.after > self.before
 
 
-class Stamped(Protocol):
-    """What remembers when an event of it was."""
-
-    def stamp(self, found: Detection, time: int) -> None: ...
-
-
 class Finding(NamedTuple):
     """What is to be said of one place in a program.
 
     place : of the operation.
     role : of the model whose errors or predictions changed; None for a feature.
     name : "error", "prediction", or the feature's name.
-    signal : the series, and its detectors.
+    stamp : given `found` and a time, ms, remembers when it was.
     found : what changed, and how.
     action : what is done about it; None for nothing.
     shift : how its distribution changed, where that was tested.
@@ -99,7 +93,7 @@ class Finding(NamedTuple):
     place: int
     role: str | None
     name: str
-    signal: Stamped
+    stamp: Callable[[Detection, int], None]
     found: Detection
     action: str | None
     shift: Shift | None = None
@@ -227,8 +221,7 @@ class Signal:
         """Compile the kernels, or load them from the cache."""
         twin = Signal({name: detector.parameters() for name, detector in self.detectors.items()}, self.kind)
         twin.update(np.zeros(1))
-        nothing = Program(np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0), np.zeros(0))
-        scores(self.kind, nothing, np.zeros((0, 1)))
+        scores(self.kind, EMPTY, np.zeros((0, 1)))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Live arrays: everything that is known."""

@@ -7,7 +7,8 @@ first whole window after the one that set its bins.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,16 +38,6 @@ DETECTOR, SIGNAL = "two-sample", "prediction"
 KINDS = {VALUES: "values", ABSENT: "missing", NEW: "unseen", RANGE: "range"}
 MOST_TEXT = 100  # characters of a value in an event
 MOST_TOLD = 100  # series in a record of the metrics topic
-
-
-class _Series(NamedTuple):
-    """Of whom a finding is told when it was."""
-
-    owner: "Distributions"
-    number: int
-
-    def stamp(self, found: Detection, time: int) -> None:
-        self.owner.times[self.number] = time
 
 
 class Distributions:
@@ -106,12 +97,16 @@ class Distributions:
                 role = CHAMPION if j == len(self.names) - 1 else None
                 said = Detection(stop - 1, DETECTOR, "drift", n, before, after)
                 findings.append(
-                    Finding(int(places[stop - 1]), role, self.names[j], _Series(self, j), said, action, shift)
+                    Finding(int(places[stop - 1]), role, self.names[j], partial(self._stamp, j), said, action, shift)
                 )
                 self._tests.begin(j)
             start = stop
         self.seen += len(x)
         return findings
+
+    def _stamp(self, j: int, found: Detection, time: int) -> None:
+        """Remember when the last event of a series was."""
+        self.times[j] = time
 
     # -- what is told ------------------------------------------------------------------------------------------
 

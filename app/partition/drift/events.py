@@ -113,7 +113,7 @@ class Drift:
             whose = there if sizes is None else np.repeat(np.arange(len(sizes)), sizes)[there]
             for found in signal.update(np.ascontiguousarray(x[there, j])):
                 action = ALERT if found.is_drift and self._alerts else None
-                findings.append(Finding(int(places[whose[found.i]]), None, name, signal, found, action))
+                findings.append(Finding(int(places[whose[found.i]]), None, name, signal.stamp, found, action))
         return findings
 
     def watch_distributions(self, program: Program, x: Floats, p: Floats) -> list[Finding]:
@@ -156,7 +156,7 @@ class Drift:
             return [], 0
         predicted = np.flatnonzero(program.op == PREDICT)
         events, n_settled = [], 0
-        for place, role, name, signal, found, action, shift in sorted(findings, key=lambda finding: finding.place):
+        for place, role, name, stamp, found, action, shift in sorted(findings, key=lambda finding: finding.place):
             k = int(np.searchsorted(predicted, place, side="right")) - 1
             found_at = last if k < 0 else self._place(offsets[k], label_offsets[k], times[k])
             offset, label_offset, time, index, label_index = (*map(int, found_at), 0, 0)[:5]
@@ -184,7 +184,7 @@ class Drift:
             self.n_events += 1
             n_settled += bool(len(predicted)) and place <= int(predicted[-1])
             if found.level:
-                signal.stamp(found, time)
+                stamp(found, time)
         return events, n_settled
 
     def events_of_all(self, findings: list[Finding], times: NDArray[np.int64]) -> list[DriftRecord]:

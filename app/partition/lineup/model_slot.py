@@ -346,7 +346,7 @@ class ModelSlot:
             self._note(place, one, action)
 
     def _note(self, place: int, found: Detection, action: str | None) -> None:
-        self._findings.append(Finding(place, self.name, ERROR, self.signal, found, action))
+        self._findings.append(Finding(place, self.name, ERROR, self.signal.stamp, found, action))
 
     def _count(self, reaction: str) -> None:
         self.reactions[REACTIONS.index(reaction)] += 1

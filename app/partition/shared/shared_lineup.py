@@ -375,7 +375,7 @@ class SharedLineup(Lineup):
             stamps = np.repeat(np.array(times, np.int64), [n for n, _ in parts])
             for one in sorted(findings, key=lambda finding: finding.place):
                 if one.found.level:
-                    one.signal.stamp(one.found, int(stamps[one.place]))
+                    one.stamp(one.found, int(stamps[one.place]))
             self.news.append(Learned(decided, findings, stamps))
 
     def _names(self) -> dict[str, str]:
