@@ -41,7 +41,7 @@ from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.partition.records.log_positions import LogPositions
 from riparian.app.partition.records.partition_group import Piece, RecordQueue, Release
 from riparian.app.partition.shared.sharing import SharedLearning
-from riparian.app.partition.state import Snapshot, digest, reading
+from riparian.app.partition.state import GO_BACK, Snapshot, digest, reading
 from riparian.app.stream_file.lineup import RUNS
 from riparian.app.stream_file.sections.keys import past_width
 from riparian.app.stream_file.sections.learning import PARTITION, SHARED
@@ -610,8 +610,7 @@ class PartitionLearner:
             The stream file has changed in a way that the state does not survive (`app.partition.changes`), or the state
             holds what no version of this program has written.
         """
-        cure = "; go back to an older checkpoint (riparian rollback)"
-        with reading(f"the state of partition {self.partition}", cure):
+        with reading(f"the state of partition {self.partition}", GO_BACK):
             return self._restore(snapshot.meta, snapshot.arrays, topics)
 
     def _restore(

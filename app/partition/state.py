@@ -18,6 +18,7 @@ from riparian.models.restoring import DamagedError
 
 # of a snapshot's meta: how it was learned, not what; and what states of before do not have
 SETTINGS = ("settings", "room", "origin", "marks", "auto", "stamps", "leaps", "grown", RUNS)
+GO_BACK = "; go back to an older checkpoint (riparian rollback)"
 
 
 class Snapshot(NamedTuple):

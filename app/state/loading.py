@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from riparian.app.errors import RiparianError, StateError
+from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.partition.changes import LEARNING, Changes, reconcile
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.records.inputs import check_log
+from riparian.app.partition.state import GO_BACK, reading
 from riparian.app.state import checkpoint, portable
 from riparian.app.state.changelog import bounds, check_partition, n_partitions, no_state, read_whole
 from riparian.app.stream_file.spec import Spec
@@ -56,15 +57,8 @@ def compare_with_stream_file(
     """What the stream file changes for a checkpoint. topics : as in `reconcile`. chunks : by hash, as stored."""
     only = {name: entry for name, entry in manifest.arrays.items() if name == VOCABULARIES}
     snapshot = checkpoint.decode(msgspec.structs.replace(manifest, arrays=only), chunks)
-    try:
+    with reading(f"the state of partition {manifest.partition}", GO_BACK):
         return reconcile(spec, snapshot.meta, msgspec.msgpack.decode(snapshot.arrays[VOCABULARIES].tobytes()), topics)
-    except RiparianError:
-        raise
-    except Exception as error:  # bytes that somebody else wrote
-        raise StateError(
-            f"the state of partition {manifest.partition} cannot be used: it holds data that this program "
-            f"cannot have written ({type(error).__name__}); go back to an older checkpoint (riparian rollback)"
-        ) from error
 
 
 class LearnedLog(NamedTuple):
