@@ -10,7 +10,7 @@ models, and what stands beside them, are `app.partition.learning`.
 
 import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import partial
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,12 +25,11 @@ from riparian.app.partition.join.label_delays import LabelDelays, alone, apart
 from riparian.app.partition.join.pending import PendingStore, Unlabelled
 from riparian.app.partition.join.series import Follow
 from riparian.app.partition.keys.past import AHEAD_MS, Past, moments_of
-from riparian.app.partition.learning import JoinedBatch, Learning, OwnLearning, Ran, Stages, at_once
+from riparian.app.partition.learning import JoinedBatch, Learning, OwnLearning, Ran, Stages
 from riparian.app.partition.lineup.lineup import Lineup, ModelsOfState
 from riparian.app.partition.lineup.model_commands import FILES
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.outcome import Figures, MovedLabel, Outcome, dead_letters, together
-from riparian.app.partition.predictions.joint_prediction import Unpredicted
 from riparian.app.partition.predictions.prediction_columns import columns_of
 from riparian.app.partition.predictions.reasons import keys_of
 from riparian.app.partition.records import clock
@@ -228,18 +227,42 @@ class PartitionLearner:
 
     def step(self, release: Release) -> Outcome:
         """Decode and apply a release of the merge."""
-        return at_once(self.stages(release))
+        stages = self.stages(release)
+        while True:
+            try:
+                next(stages)
+            except StopIteration as end:
+                outcome: Outcome = end.value
+                return outcome
 
     def stages(self, release: Release, decoding: JointDecoding | None = None) -> Stages[Outcome]:
         """As `step`, in stages: decoding, joining, the models, the outcome. Take no other step before they have ended.
         decoding : with others that take theirs at the same time."""
-        return together((yield from self.learning.stages(release, partial(self._stages, decoding))))
-
-    def _stages(self, decoding: JointDecoding | None, release: Release) -> Stages[list[Outcome]]:
-        batch = yield from self._joining(release, decoding)
-        asked = self.learning.ask(batch)
-        yield 0.0
-        return [(yield from self._running(batch, asked))]
+        with closing(self.learning.parts(release)) as parts:
+            part = next(parts)
+            while True:
+                undecoded = None if decoding is None else decoding.ask(self.decoder, part)
+                if undecoded is not None:
+                    yield 0.0
+                started = time.perf_counter()
+                found = None if decoding is None or undecoded is None else decoding.answer(undecoded)
+                features, labels = found or self._decoded_in_order(part)
+                share = 0.0 if undecoded is None else undecoded.seconds
+                seconds = time.perf_counter() - started + share
+                yield share
+                batch = self._joined(features, labels, part, seconds)
+                asked = self.learning.ask(batch)
+                yield 0.0
+                started = time.perf_counter()
+                ran = self.learning.run(batch, asked)
+                share = 0.0 if asked is None else asked.seconds
+                seconds = time.perf_counter() - started + share
+                yield share
+                outcome = self.finish(batch._replace(started=time.perf_counter() - seconds), ran)
+                try:
+                    part = parts.send(outcome)
+                except StopIteration as end:
+                    return together(end.value)
 
     def apply(self, features: Features, labels: Labels, release: Release) -> Outcome:
         """Predict, join and learn a decoded batch.
@@ -249,31 +272,14 @@ class PartitionLearner:
         features, labels : decoded records of `release`; rejected ones are left out of their columns.
         release : the same records as they stand in their topics: offsets, times, interleaving.
         """
-        return at_once(self._running(self._joined(features, labels, release, 0.0)))
+        batch = self._joined(features, labels, release, 0.0)
+        return self.finish(batch, self.learning.run(batch))
 
     def join(self, release: Release) -> JoinedBatch:
         """Decode a release, and join it: nothing of it is predicted or learned yet."""
-        return at_once(self._joining(release))
-
-    def _joining(self, release: Release, decoding: JointDecoding | None = None) -> Stages[JoinedBatch]:
-        asked = None if decoding is None else decoding.ask(self.decoder, release)
-        if asked is not None:
-            yield 0.0
         started = time.perf_counter()
-        found = None if decoding is None or asked is None else decoding.answer(asked)
-        features, labels = found or self._decoded_in_order(release)
-        share = 0.0 if asked is None else asked.seconds
-        seconds = time.perf_counter() - started + share
-        yield share
-        return self._joined(features, labels, release, seconds)
-
-    def _running(self, batch: JoinedBatch, asked: Unpredicted | None = None) -> Stages[Outcome]:
-        started = time.perf_counter()
-        ran = self.learning.run(batch, asked)
-        share = 0.0 if asked is None else asked.seconds
-        seconds = time.perf_counter() - started + share
-        yield share
-        return self.finish(batch._replace(started=time.perf_counter() - seconds), ran)
+        features, labels = self._decoded_in_order(release)
+        return self._joined(features, labels, release, time.perf_counter() - started)
 
     def _decoded_in_order(self, release: Release) -> tuple[Features, Labels]:
         classes = self.decoder.classes

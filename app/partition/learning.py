@@ -48,17 +48,7 @@ T = TypeVar("T")
 # Of a step: others may take each stage of theirs before it goes on with the next. It gives the seconds to be added to
 # those that the stage has taken (`JointItem`).
 Stages = Generator[float, None, T]
-Step = Callable[[Release], Stages[list[Outcome]]]
-
-
-def at_once(stages: Stages[T]) -> T:
-    """What they give, taken one right after the other."""
-    while True:
-        try:
-            next(stages)
-        except StopIteration as end:
-            found: T = end.value
-            return found
+Parts = Generator[Release, Outcome, list[Outcome]]  # of a release: each is sent its outcome, and all are returned
 
 
 class Ran(NamedTuple):
@@ -226,8 +216,8 @@ class Learning:
 
     # -- a step ------------------------------------------------------------------------------------------------
 
-    def stages(self, release: Release, step: Step) -> Stages[list[Outcome]]:
-        """Take the parts of a release, by `step`, each when the models are what they have to be before it."""
+    def parts(self, release: Release) -> Parts:
+        """The parts of a release, each when the models are what they have to be before it."""
         raise NotImplementedError
 
     def fit(self) -> None:
@@ -434,22 +424,22 @@ class OwnLearning(Learning):
             )
         super()._begin_keys(arrays, kind)
 
-    def stages(self, release: Release, step: Step) -> Stages[list[Outcome]]:
+    def parts(self, release: Release) -> Parts:
         """With commands, each right before the next instance that is predicted."""
         if not (self._commands or len(release.piece(CONTROL).offsets)):
-            return (yield from step(release))
+            return [(yield release)]
         rest, commands, come = release.without(CONTROL)
         whole, outcomes = release.pieces[FEATURES], list[Outcome]()
         n, i, at, taken = len(whole.offsets), 0, 0, 0  # at: where the rest begins; taken: commands that have come
         predicted = self.decoder.predicted(whole)
         said: tuple[list[EventRecord], list[DeadLetter]] = [], []  # of the commands before the rest
 
-        def take(part: Release) -> Stages[None]:
+        def take(part: Release) -> Generator[Release, Outcome, None]:
             nonlocal said
-            first, *others = yield from step(part)
+            outcome = yield part
             events, letters = said
-            rejected = {**first.rejected, CONTROL: letters}
-            outcomes.extend((first._replace(events=[*events, *first.events], rejected=rejected), *others))
+            rejected = {**outcome.rejected, CONTROL: letters}
+            outcomes.append(outcome._replace(events=[*events, *outcome.events], rejected=rejected))
             said = [], []
 
         while (i := i if self._commands else max(i, int(np.searchsorted(come, taken, side="right")))) < n:

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from riparian.app.partition.learning import JoinedBatch, Learning, Ran, Stages, Step
+from riparian.app.partition.learning import JoinedBatch, Learning, Parts, Ran
 from riparian.app.partition.outcome import DeadLetter, Joint, Outcome
 from riparian.app.partition.predictions.joint_prediction import FEW, JointPrediction, Unpredicted
 from riparian.app.partition.records.partition_group import Piece, Release, concatenate, empty_piece
@@ -350,7 +350,7 @@ class FollowedLearning(SharedLearning):
 
     # -- following ---------------------------------------------------------------------------------------------
 
-    def stages(self, release: Release, step: Step) -> Stages[list[Outcome]]:
+    def parts(self, release: Release) -> Parts:
         """A release holds no records of the log, which are the replica's to learn."""
         replica = self._replica
         if replica is None:
@@ -358,26 +358,26 @@ class FollowedLearning(SharedLearning):
         release = release.without(LEARNED)[0]
         features = release.pieces[FEATURES]
         if not len(features.offsets):
-            return (yield from step(release))
+            return [(yield release)]
         letters, outcomes, at = list[DeadLetter](), list[Outcome](), 0
         with replica.lock:
             if self.waits:
                 predicted = np.flatnonzero(self.decoder.predicted(features))
                 if not len(predicted):
-                    return (yield from step(release))
+                    return [(yield release)]
                 at = int(predicted[0])
             if at or (self.changes(replica) and any(found[0] for found in release.before.values())):
                 before, release = release.parts([at])
-                outcomes += yield from step(before)
+                outcomes.append((yield before))
             drifts = self.catch_up(replica, letters)
-            taken = list[Outcome]()
             for part in self._cut(release):
-                taken += yield from step(part)
+                outcome = after(drifts, (yield part))
+                if letters:
+                    outcome = outcome._replace(rejected=outcome.rejected | self.of_log(letters))
+                outcomes.append(outcome)
+                drifts, letters = [], []
                 self.decoder.settle(self._file)
-            first, *others = after(drifts, taken)
-        if letters:
-            first = first._replace(rejected=first.rejected | self.of_log(letters))
-        return [*outcomes, first, *others]
+        return outcomes
 
     def ask(self, batch: JoinedBatch) -> Unpredicted | None:
         replica, rows = self._replica, batch.joined.predicted

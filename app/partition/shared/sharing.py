@@ -20,7 +20,7 @@ from riparian.app.partition.join.ids import Ints
 from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.past import LabelPast
 from riparian.app.partition.keys.plan import bounds_of
-from riparian.app.partition.learning import JoinedBatch, Learning, Ran, Stages, Step
+from riparian.app.partition.learning import JoinedBatch, Learning, Parts, Ran
 from riparian.app.partition.lineup.lineup import Decided, Lineup, Values
 from riparian.app.partition.outcome import DeadLetter, Joint, Outcome, by_topic, stacked
 from riparian.app.partition.predictions.decision_policy import decided_name
@@ -153,7 +153,7 @@ class SharedLearning(Learning):
 
     # -- learning ----------------------------------------------------------------------------------------------
 
-    def stages(self, release: Release, step: Step) -> Stages[list[Outcome]]:
+    def parts(self, release: Release) -> Parts:
         """With what all partitions have joined, each record right before the next instance.
 
         Predictions record how much of it there was, and not which labels came in between. These are nothing to the
@@ -163,11 +163,9 @@ class SharedLearning(Learning):
         release, piece, come = release.without(LEARNED)
         come = come + len(self._held.offsets)
         piece, self._held = self._held.with_next(piece), empty_piece()
-        return (yield from self._take(release, piece, come, step, []))
+        return (yield from self._take(release, piece, come, []))
 
-    def _take(
-        self, release: Release, piece: Piece, come: NDArray[np.int64], step: Step, letters: list[DeadLetter]
-    ) -> Stages[list[Outcome]]:
+    def _take(self, release: Release, piece: Piece, come: NDArray[np.int64], letters: list[DeadLetter]) -> Parts:
         """A release, and records of the log, of which so many come before each feature. letters : as `_catch_up` takes
         them."""
         waits, each, n = self.lineup.waiting(piece), come, len(come)
@@ -181,10 +179,10 @@ class SharedLearning(Learning):
         for part, stop, i in parts[0 if parts[0][0].n or not cuts else 1 :]:
             drifts, at = self._follow(piece.part(at, stop), letters), stop
             one, *rest = [part] if self.decoder.reads(self._file) else self._cut(release.parts([i])[1])
-            outcomes += after(drifts, (yield from step(one)))
+            outcomes.append(after(drifts, (yield one)))
             self.decoder.settle(self._file)
             if rest:
-                left = self._take(rest[0], piece.part(at), each[i + 1 :] - at, step, letters)
+                left = self._take(rest[0], piece.part(at), each[i + 1 :] - at, letters)
                 return outcomes + (yield from left)
         stop = next((i for i in waits if i >= at), None)
         drifts = self._follow(piece.part(at, stop), letters)
@@ -504,13 +502,12 @@ class SharedLearning(Learning):
         return self.lineup.numbers.get(self.partition, 0)
 
 
-def after(drifts: list[DriftRecord], outcomes: list[Outcome]) -> list[Outcome]:
-    """Outcomes, with events that come before all that is in them."""
+def after(drifts: list[DriftRecord], outcome: Outcome) -> Outcome:
+    """An outcome, with events that come before all that is in it."""
     if not drifts:
-        return outcomes
-    first, *others = outcomes
-    n_settled = len(drifts) + first.n_settled if first.ids else 0
-    return [first._replace(drifts=[*drifts, *first.drifts], n_settled=n_settled), *others]
+        return outcome
+    n_settled = len(drifts) + outcome.n_settled if outcome.ids else 0
+    return outcome._replace(drifts=[*drifts, *outcome.drifts], n_settled=n_settled)
 
 
 def together(joined: Sequence[Joint]) -> list[Joint]:

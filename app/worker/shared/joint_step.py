@@ -266,7 +266,7 @@ class _Course:
         rows = self._batch.joined.predicted[part.start : part.stop]
         program, x = self._program.part(part.at, part.end), self._features.coded[part.start : part.stop]
         ran = self._learning.ran(self._learning.scored(program), x, rows, None)
-        (outcome,) = after(self._drifts, [self._learner.finish(self._batch, ran, part)])
+        outcome = after(self._drifts, self._learner.finish(self._batch, ran, part))
         rejected = outcome.rejected | self._learning.of_log(self._letters)
         self._drifts, self._letters = [], []
         self.outcomes.append(outcome._replace(rejected=rejected))
