@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
@@ -27,6 +27,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Joint, Outcome
 from riparian.app.partition.records.inputs import Mark, check_log, mark
 from riparian.app.partition.records.partition_group import Ints
+from riparian.app.partition.shared.replica import Replica
 from riparian.app.partition.shared.sharing import order_of, records, together
 from riparian.app.worker.context import WorkerContext
 from riparian.app.worker.shared.model_lag import ModelLag
@@ -109,17 +110,6 @@ async def _read_reached(
         check_log(tp.topic, learner.partition, learner.places[LEARNED], last, *bounds)
 
 
-class Waiting(Protocol):
-    """Where fetched records wait."""
-
-    @property
-    def fetch_offset(self) -> int: ...
-    @property
-    def is_own(self) -> bool: ...  # whether nobody else appends to the log
-    def __len__(self) -> int: ...
-    def add(self, raw: RawBatch) -> object: ...
-
-
 class Commands:
     """Commands of the control topic that are not appended yet to the log. Only the first partition fetches them.
 
@@ -129,7 +119,7 @@ class Commands:
         The offset of the first that the partition has not obeyed.
     """
 
-    is_own = False
+    is_own = False  # whether nobody else appends to the topic
 
     def __init__(self, next_command: int) -> None:
         self.fetch_offset = next_command
@@ -164,7 +154,8 @@ class Feed:
     ----------
     connection : Connection
     topic : str
-    buffer : Waiting
+    buffer : Replica or Commands
+        Where fetched records wait.
     wake : callable
         Called when records have come.
     failed : callable
@@ -175,7 +166,7 @@ class Feed:
         self,
         connection: Connection,
         topic: str,
-        buffer: Waiting,
+        buffer: Replica | Commands,
         wake: Callable[[], None],
         failed: Callable[[Exception], None],
     ) -> None:

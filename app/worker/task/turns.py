@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from enum import Enum, auto
 from math import inf
 from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from riparian.app.partition.learning import Learning
+from riparian.app.partition.shared.replica import Replica
 from riparian.app.worker.context import WorkerContext
 from riparian.models.kernels.threads import busy_time
 
@@ -137,18 +139,6 @@ class Turns:
         raise NotImplementedError
 
 
-class Exclusive(Protocol):
-    """What one thread at a time is at work on.
-
-    may_wait : whether work on it may wait for a process that fits a model.
-    """
-
-    @property
-    def may_wait(self) -> bool: ...
-    def hold(self) -> bool: ...
-    def let_go(self) -> None: ...
-
-
 class Brief:
     """How many records one kind of work may have on the event loop.
 
@@ -178,7 +168,7 @@ class Brief:
         elif seconds > BRIEF_SECONDS:
             self.most = min(self.most, n // 2)
 
-    async def has(self, n: int, on: Exclusive, worker: WorkerContext) -> bool:
+    async def has(self, n: int, on: Learning | Replica, worker: WorkerContext) -> bool:
         """Whether work on n records is for the event loop, which holds `on` then. Brief work waits while a thread has
         it: threads that wait for each other, and for the interpreter, take longer than all that they do. Not for ever,
         where one after the other has it."""
@@ -191,7 +181,7 @@ class Brief:
                 return False
         return False
 
-    async def run(self, n: int, work: Callable[[], T], on: Exclusive, worker: WorkerContext) -> T:
+    async def run(self, n: int, work: Callable[[], T], on: Learning | Replica, worker: WorkerContext) -> T:
         """Do work on n records: in another thread where that may take long."""
         if await self.has(n, on, worker):
             try:
