@@ -1,9 +1,11 @@
 """Work of several partitions that is done in one call, as they take the stages of their steps together. Pure."""
 
-from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from collections.abc import Hashable
+from typing import Any, Generic, TypeVar
 
 from riparian.models.kernels.threads import busy_time
+
+FEW = 16  # records of one partition, at most: a call for more costs less than they do
 
 
 class JointItem:
@@ -26,32 +28,30 @@ class JointItem:
     def __init__(self, like: Hashable, n: int) -> None:
         self.like, self.n, self.seconds = like, n, 0.0
 
+    @staticmethod
+    def together(group: list[Any]) -> None:
+        """Do what several have asked for, of one likeness, and leave it with them."""
+        raise NotImplementedError
+
 
 A = TypeVar("A", bound=JointItem)
 
 
 class JointWork(Generic[A]):
-    """In one stage all ask, in the next each takes what came of it.
+    """Of partitions that take each stage of their steps together, in one thread: in one stage all ask, in the next each
+    takes what came of it."""
 
-    Parameters
-    ----------
-    work : callable
-        Does what several have asked for, of one likeness, and leaves it with them.
-    """
-
-    def __init__(self, work: Callable[[list[A]], None]) -> None:
-        self._work = work
+    def __init__(self) -> None:
         self._waiting: list[A] = []
 
-    def wait(self, asked: A) -> A:
+    def wait(self, asked: A | None) -> A | None:
         """Do this with what others ask for."""
-        self._waiting.append(asked)
+        self._waiting += [] if asked is None else [asked]
         return asked
 
-    def do(self, asked: A) -> None:
-        """What waits, but for what nobody else asks for, in a stage of the partition that has asked for this."""
-        if not self._waiting:
-            return
+    def do(self, asked: A) -> A:
+        """What waits, but for what nobody else asks for, in a stage of the partition that has asked for this, which is
+        returned."""
         waiting, self._waiting = self._waiting, []
         alike = dict[Hashable, list[A]]()
         for one in waiting:
@@ -59,9 +59,10 @@ class JointWork(Generic[A]):
         for group in alike.values():
             if len(group) > 1:
                 began = busy_time()
-                self._work(group)
+                type(asked).together(group)
                 seconds = busy_time() - began
                 asked.seconds -= seconds
                 each = seconds / max(1, sum([one.n for one in group]))
                 for one in group:
                     one.seconds += one.n * each
+        return asked

@@ -9,7 +9,7 @@ models, and what stands beside them, are `app.partition.learning`.
 """
 
 import time
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -24,19 +24,21 @@ from riparian.app.partition.join.ids import Hashes, Ints
 from riparian.app.partition.join.label_delays import LabelDelays, alone, apart
 from riparian.app.partition.join.pending import PendingStore, Unlabelled
 from riparian.app.partition.join.series import Follow
+from riparian.app.partition.joint_work import FEW, JointWork
 from riparian.app.partition.keys.past import AHEAD_MS, Past, moments_of
 from riparian.app.partition.learning import JoinedBatch, Learning, OwnLearning, Ran, Stages
 from riparian.app.partition.lineup.lineup import Lineup, ModelsOfState
 from riparian.app.partition.lineup.model_commands import FILES
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.outcome import Figures, MovedLabel, Outcome, dead_letters, together
+from riparian.app.partition.predictions.joint_encoding import Unencoded
 from riparian.app.partition.predictions.prediction_columns import columns_of
 from riparian.app.partition.predictions.reasons import keys_of
 from riparian.app.partition.records import clock
 from riparian.app.partition.records.clock import LEAPS
 from riparian.app.partition.records.decoder import MOST_TEXTS, PartitionDecoder
 from riparian.app.partition.records.inputs import Mark
-from riparian.app.partition.records.joint_decoding import JointDecoding
+from riparian.app.partition.records.joint_decoding import Undecoded
 from riparian.app.partition.records.log_positions import LogPositions
 from riparian.app.partition.records.partition_group import Piece, RecordQueue, Release
 from riparian.app.partition.shared.sharing import SharedLearning
@@ -235,17 +237,17 @@ class PartitionLearner:
                 outcome: Outcome = end.value
                 return outcome
 
-    def stages(self, release: Release, decoding: JointDecoding | None = None) -> Stages[Outcome]:
+    def stages(self, release: Release, decoding: JointWork[Undecoded] | None = None) -> Stages[Outcome]:
         """As `step`, in stages: decoding, joining, the models, the outcome. Take no other step before they have ended.
         decoding : with others that take theirs at the same time."""
         with closing(self.learning.parts(release)) as parts:
             part = next(parts)
             while True:
-                undecoded = None if decoding is None else decoding.ask(self.decoder, part)
+                undecoded = None if decoding is None else decoding.wait(Undecoded.of(self.decoder, part))
                 if undecoded is not None:
                     yield 0.0
                 started = time.perf_counter()
-                found = None if decoding is None or undecoded is None else decoding.answer(undecoded)
+                found = None if decoding is None or undecoded is None else decoding.do(undecoded).found
                 features, labels = found or self._decoded_in_order(part)
                 share = 0.0 if undecoded is None else undecoded.seconds
                 seconds = time.perf_counter() - started + share
@@ -470,9 +472,11 @@ class PartitionLearner:
         parts = [self.codec.encode_predictions(part) for part in self._columns(outcome, start)]
         return chained(parts)[0]  # type: ignore[no-any-return]
 
-    def encoding_likeness(self, outcome: Outcome) -> Hashable | None:
-        """Of outcomes of learners where it is equal, one encodes all; None where more is told than what one model
-        predicted."""
+    def unencoded(self, outcome: Outcome) -> Unencoded | None:
+        """All of an outcome, to be encoded with others; None where more is told than what one model predicted, or
+        nothing, or of many."""
+        if not 0 < len(outcome.ids) <= FEW:
+            return None
         told, classes = outcome.lineups, [] if self.classes is None else self.classes.values
         besides = outcome.regions is not None or outcome.reasons is not None or outcome.made is not None
         if besides or outcome.decided or len(told) != 1 or len(told[0].roles) != 1 or len(classes) > MOST_TEXTS:
@@ -480,7 +484,8 @@ class PartitionLearner:
         plain = self.codec.join_predictions is None and not any(self.bits.values())
         # As bytes, which tell 1, 1.0 and "1" apart: a class is written in the form in which it came first.
         names = msgspec.msgpack.encode(classes)
-        return (id(self.spec), told[0], outcome.p[CHAMPION].shape[1], names) if plain else None
+        like = id(self.spec), told[0], outcome.p[CHAMPION].shape[1], names
+        return Unencoded(self.encode, outcome, like) if plain else None
 
     def _columns(self, outcome: Outcome, start: int) -> list[PredictionColumns]:
         return columns_of(self.spec, self.classes, self.bits, outcome, start)

@@ -11,8 +11,9 @@ from riparian.app.kafka.access import rights
 from riparian.app.kafka.bundles import Bundles
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.sending import Outputs
-from riparian.app.partition.predictions.joint_encoding import JointEncoding
-from riparian.app.partition.records.joint_decoding import JointDecoding
+from riparian.app.partition.joint_work import JointWork
+from riparian.app.partition.predictions.joint_encoding import Unencoded
+from riparian.app.partition.records.joint_decoding import Undecoded
 from riparian.app.registry.client import Registry
 from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.faust_client.fetches import Fetches
@@ -40,9 +41,9 @@ class WorkerContext:
     inputs : InputLogs
     states : States
     registry : Registry, optional
-    decoding : JointDecoding
+    decoding : JointWork
         Of what partitions release in a round.
-    encoding : JointEncoding
+    encoding : JointWork
         Of what they predict.
     topics : TopicWatch
     bundles : Bundles
@@ -72,7 +73,7 @@ class WorkerContext:
         self.inputs = (CopiedLogs if spec.copied else InputLogs)(app, spec, connection)
         self.states = States(app, spec, connection)
         self.registry = Registry.of(spec)
-        self.decoding, self.encoding = JointDecoding(), JointEncoding()
+        self.decoding, self.encoding = JointWork[Undecoded](), JointWork[Unencoded]()
         self.topics, self.bundles = TopicWatch(spec), Bundles()
         self.appender: Outputs | None = None
         self.held = set[Any]()

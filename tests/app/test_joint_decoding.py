@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from riparian.app.partition.joint_work import JointWork
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.records import joint_decoding
 from riparian.app.partition.records.decoder import PartitionDecoder
-from riparian.app.partition.records.joint_decoding import JointDecoding
+from riparian.app.partition.records.joint_decoding import Undecoded
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.names import FEATURES, LABELS
@@ -50,7 +50,8 @@ class Streams:
         self.task, self.codec = spec.task, spec.codec
         self.workers = [[PartitionLearner(spec, p) for p in range(n)] for _ in range(2)]
         self.merges = [[PartitionGroup(one.buffers()) for one in learners] for learners in self.workers]
-        self.decoding, self.places = JointDecoding(), [dict.fromkeys((FEATURES, LABELS), 0) for _ in range(n)]
+        self.decoding = JointWork[Undecoded]()
+        self.places = [dict.fromkeys((FEATURES, LABELS), 0) for _ in range(n)]
 
     def record(self, role: str, number: int) -> bytes | None:
         """Mostly usual; now and then none, or one with a value or a class that is new. One class in all its forms."""
@@ -97,13 +98,13 @@ class Streams:
 
 @pytest.mark.parametrize("name", STREAMS)
 def test_partitions_decode_together_what_each_would_for_itself(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, decode = list[bool](), joint_decoding._decode
+    calls, decode = list[bool](), Undecoded.together
 
     def noted(group: Any) -> None:
         decode(group)
         calls.append(all(one.found is not None for one in group))
 
-    monkeypatch.setattr(joint_decoding, "_decode", noted)
+    monkeypatch.setattr(Undecoded, "together", noted)
     streams = Streams(build({**STREAM, **STREAMS[name]}, name), len(name))
     for _ in range(120):
         for p in range(4):
@@ -116,7 +117,7 @@ def test_partitions_decode_together_what_each_would_for_itself(name: str, monkey
             assert list(one) == list(other)
     for one, other in zip(*streams.workers, strict=True):
         assert one.digest() == other.digest()
-    assert not streams.decoding._work._waiting
+    assert not streams.decoding._waiting
     assert set(calls) == ({True, False} if name in ("classes", "numbers") else set())
 
 

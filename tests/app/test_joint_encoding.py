@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from riparian.app.partition.joint_work import FEW, JointWork
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.predictions.joint_encoding import FEW, JointEncoding
+from riparian.app.partition.predictions.joint_encoding import Unencoded
 from riparian.app.partition.records.partition_group import PartitionGroup
 from riparian.app.stream_file.spec import build
 from riparian.topics.names import CONTROL
@@ -33,10 +34,10 @@ STREAMS: dict[str, dict[str, Any]] = {
 
 
 def told_together(learners: Sequence[PartitionLearner], outcomes: Sequence[Outcome]) -> list[Sequence[bytes] | None]:
-    encoding = JointEncoding()
-    asked = [encoding.ask(*both) for both in zip(learners, outcomes, strict=True)]
-    found = [None if one is None else encoding.answer(one) for one in asked]
-    assert not encoding._work._waiting
+    encoding = JointWork[Unencoded]()
+    asked = [encoding.wait(one.unencoded(outcome)) for one, outcome in zip(learners, outcomes, strict=True)]
+    found = [None if one is None else encoding.do(one).found for one in asked]
+    assert not encoding._waiting
     return found
 
 

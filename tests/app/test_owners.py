@@ -23,9 +23,8 @@ from hypothesis import strategies as st
 
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import Bounds
+from riparian.app.partition.joint_work import JointWork
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.predictions.joint_encoding import JointEncoding
-from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.partition.records.partition_group import EVERYTHING, Ends
 from riparian.app.state import checkpoint
 from riparian.app.state.loading import Loaded
@@ -136,8 +135,8 @@ class Partition:
         inputs.ends_beside = nothing
         host = types.SimpleNamespace(
             spec=SPEC, registry=None, inputs=inputs, tasks={}, held=set(), in_thread=in_thread, states=[0],
-            fetches=types.SimpleNamespace(ask=nothing), limits=self.limits, decoding=JointDecoding(),
-            encoding=JointEncoding(),
+            fetches=types.SimpleNamespace(ask=nothing), limits=self.limits, decoding=JointWork(),
+            encoding=JointWork(),
         )  # fmt: skip
         of_partition = types.SimpleNamespace(stepped=nothing, rejected=nothing, checkpointed=nothing)
         outputs: Any = Sent(self.kafka, lives)

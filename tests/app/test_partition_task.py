@@ -20,10 +20,9 @@ from faust.types import TP
 from riparian.app.errors import BrokerError, StateError
 from riparian.app.kafka.sending import Outputs
 from riparian.app.kafka.wire_format.unpacking import RECORD_BYTES
+from riparian.app.partition.joint_work import JointWork
 from riparian.app.partition.learner import PartitionLearner
-from riparian.app.partition.predictions.joint_encoding import JointEncoding
 from riparian.app.partition.records.inputs import Lost
-from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.partition.records.partition_group import EVERYTHING, RecordedOrder, RecordQueue
 from riparian.app.partition.shared.replica import FollowedLearning, Replica
 from riparian.app.state import checkpoint
@@ -70,7 +69,7 @@ def runner_of(
     host = types.SimpleNamespace(
         spec=spec, registry=None, inputs=inputs, states={}, tasks={}, held=set(), fetches=fetches, appender=None
     )
-    host.held, host.decoding, host.encoding = set(), JointDecoding(), JointEncoding()
+    host.held, host.decoding, host.encoding = set(), JointWork(), JointWork()
     inputs.ends_beside = lambda tps, seen: {one: seen[one] for one in tps if one in seen}
     learner = learner or PartitionLearner(spec)
     outputs = types.SimpleNamespace(position={**dict.fromkeys(TOPICS, 0), **positions})
@@ -497,10 +496,10 @@ def test_tasks_that_encode_together_leave_out_what_was_sent_as_each_alone_does(s
 
     together, answers = tasks(), []
     encoding = together[0].host.encoding
-    answer, encoding.answer = encoding.answer, lambda asked: answers.append(answer(asked)) or answers[-1]
+    do, encoding.do = encoding.do, lambda asked: answers.append(do(asked)) or answers[-1]
     together[1].host = together[0].host
     steps = made(*together)
-    assert [len(values) for values in answers] == [5, 5]
+    assert [len(one.found) for one in answers] == [5, 5]
     assert [len(values) for (_, values, _), _, _ in steps] == [5, 2]
     assert steps == [made(one)[0] for one in tasks()]
 
@@ -771,13 +770,14 @@ def test_what_is_done_between_steps_is_not_brief_while_its_thread_waits_for_othe
 def test_a_step_is_not_brief_while_its_thread_waits_for_others(spec, on_the_loop, monkeypatch):
     """The event loop waits as long, whoever's processor time it is."""
     shared, runner = waiting_step(monkeypatch), runner_of(spec)
-    runner.host.in_thread, runner.host.encoding = asyncio.to_thread, types.SimpleNamespace(ask=lambda *_: None)
+    runner.host.in_thread = asyncio.to_thread
     runner.learner = types.SimpleNamespace(
         learning=types.SimpleNamespace(
             may_wait=not on_the_loop, hold=lambda: on_the_loop, let_go=lambda: None, takes=lambda n: None
         ),
         stages=lambda *_: (shared() or 0.0 for _ in range(2)),
         step=lambda release: shared(),
+        unencoded=lambda outcome: None,
     )
     runner.made_of = lambda outcome, _=None: (outcome, [], [], [])
     runner._brief.most = 4

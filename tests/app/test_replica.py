@@ -12,11 +12,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from riparian.app.partition.joint_work import JointWork
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.outcome import Outcome
-from riparian.app.partition.predictions import joint_prediction
 from riparian.app.partition.predictions.joint_prediction import Unpredicted
-from riparian.app.partition.records.joint_decoding import JointDecoding
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
 from riparian.app.partition.shared.replica import MOST_APART, FollowedLearning, Replica, gathered
 from riparian.app.partition.state import Snapshot
@@ -235,7 +234,7 @@ class InStages(Led):
 
     def step(self, p: int, n_learned: int | None = None) -> None:
         ready = [q for q in range(self.spec.partitions) if self.ready(q, n_learned)]
-        took, decoding = {}, JointDecoding()
+        took, decoding = {}, JointWork[Any]()
         going = {q: self.learners[q].stages(self.release(q, n_learned), decoding) for q in ready}
         assert all(self.learners[q].learning.hold() for q in ready)
         while going:
@@ -331,8 +330,13 @@ def test_partitions_that_follow_one_replica_do_what_each_would_do_for_itself(
 ) -> None:
     """The twin: each partition folds its own topics and the whole log, by the order that its predictions recorded."""
     few, groups = seed == FEW, list[Sequence[Unpredicted]]()
-    predict = joint_prediction._predict
-    monkeypatch.setattr(joint_prediction, "_predict", lambda group: (groups.append(group), predict(group))[1])
+    predict = Unpredicted.together
+
+    def noted(group: list[Unpredicted]) -> None:
+        groups.append(group)
+        predict(group)
+
+    monkeypatch.setattr(Unpredicted, "together", noted)
     n = 960 if name == "rule" else 720 if "control" in FIELDS[name] and not few else 360
     kind = InStages if seed in (2, FEW) else Led
     world = lived(stream(**FIELDS[name]), n=n, seed=seed, chunk=3 if few else 12, kind=kind)

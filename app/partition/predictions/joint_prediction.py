@@ -6,33 +6,23 @@ whichever batch it stands, as long as the models learn nothing in between.
 
 from collections.abc import Mapping
 from itertools import accumulate, pairwise
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from riparian.app.partition.joint_work import JointItem, JointWork
+from riparian.app.partition.joint_work import JointItem
 from riparian.app.partition.lineup.model_slot import ModelSlot
 from riparian.app.partition.predictions.serving import Serving
 from riparian.models.contract import Floats
 
-FEW = 16  # instances of a partition, at most: a call for more costs less than they do
-
-
-class Served(Protocol):
-    """A partition that models serve, which are the same of all that ask at one time."""
-
-    @property
-    def roles(self) -> Mapping[str, ModelSlot]: ...
-    @property
-    def servings(self) -> Mapping[str, Serving]: ...
-
 
 class Unpredicted(JointItem):
-    """What one partition has joined.
+    """What one partition has joined, to be predicted with what others have.
 
     Parameters
     ----------
+    roles, servings : mapping of str to ModelSlot, and to Serving
+        The models, and the partition's side of each.
     x : (n, d) float64
         In the models' codes.
     rows : (n,) int32
@@ -44,27 +34,23 @@ class Unpredicted(JointItem):
         False where the partition has to predict it by itself.
     """
 
-    def __init__(self, served: Served, x: Floats, rows: NDArray[np.int32]) -> None:
+    def __init__(
+        self, roles: Mapping[str, ModelSlot], servings: Mapping[str, Serving], x: Floats, rows: NDArray[np.int32]
+    ) -> None:
         super().__init__(x.shape[1], len(rows))
-        self.served, self.x, self.rows = served, x, rows
+        self.roles, self.servings, self.x, self.rows = roles, servings, x, rows
         self.done = False
 
-
-class JointPrediction(JointWork[Unpredicted]):
-    """Of partitions that take each stage of their steps together, in one thread."""
-
-    def __init__(self) -> None:
-        super().__init__(_predict)
-
-
-def _predict(group: list[Unpredicted]) -> None:
-    served, x = group[0].served, np.concatenate([one.x for one in group])
-    try:
-        found = {name: served.servings[name].ask(role, x) for name, role in served.roles.items()}
-    except Exception:  # the one whose instances these are comes to it again
-        return
-    edges = pairwise(accumulate((one.n for one in group), initial=0))
-    for one, (i, j) in zip(group, edges, strict=True):
-        for name, columns in found.items():
-            one.served.servings[name].keep(one.rows, [column[i:j] for column in columns])
-        one.done = True
+    @staticmethod
+    def together(group: "list[Unpredicted]") -> None:
+        """By the models, which are the same of all that ask at one time."""
+        first, x = group[0], np.concatenate([one.x for one in group])
+        try:
+            found = {name: first.servings[name].ask(role, x) for name, role in first.roles.items()}
+        except Exception:  # the one whose instances these are comes to it again
+            return
+        edges = pairwise(accumulate((one.n for one in group), initial=0))
+        for one, (i, j) in zip(group, edges, strict=True):
+            for name, columns in found.items():
+                one.servings[name].keep(one.rows, [column[i:j] for column in columns])
+            one.done = True

@@ -25,9 +25,10 @@ from typing import Any
 
 import numpy as np
 
+from riparian.app.partition.joint_work import FEW, JointWork
 from riparian.app.partition.learning import JoinedBatch, Learning, Parts, Ran
 from riparian.app.partition.outcome import DeadLetter, Joint, Outcome
-from riparian.app.partition.predictions.joint_prediction import FEW, JointPrediction, Unpredicted
+from riparian.app.partition.predictions.joint_prediction import Unpredicted
 from riparian.app.partition.records.partition_group import Piece, Release, concatenate, empty_piece
 from riparian.app.partition.shared.shared_lineup import Learned, News, Obeyed, SharedLineup
 from riparian.app.partition.shared.sharing import SharedLearning, after
@@ -78,7 +79,7 @@ class Replica:
         looks at it holds the lock.
     stale : bool
         Whether something has been joined or learned since somebody asked for `behind`.
-    prediction : JointPrediction
+    prediction : JointWork
         Of what partitions have joined in a round. Whoever asks holds the lock.
     in_step : int
         Records of steps that have begun and not ended: each may join an instance that is not in `behind` yet. Only the
@@ -99,7 +100,7 @@ class Replica:
         self._came: deque[RawBatch] = deque()
         self._appended: dict[int, RawBatch] = {}  # by offset: this worker's, ahead of what was read
         self._n_added = self._n_taken = 0  # each counted by one thread at a time
-        self.prediction = JointPrediction()
+        self.prediction = JointWork[Unpredicted]()
         self._news: dict[Learning, list[News]] = {}
         self._bounds: dict[Learning, int] = {}
 
@@ -383,7 +384,8 @@ class FollowedLearning(SharedLearning):
         replica, rows = self._replica, batch.joined.predicted
         if replica is None or not 0 < len(rows) <= FEW:
             return None
-        return replica.prediction.wait(Unpredicted(self, self.translated(batch.features.x), rows))
+        x = self.translated(batch.features.x)
+        return replica.prediction.wait(Unpredicted(self.roles, self.servings, x, rows))
 
     def run(self, batch: JoinedBatch, asked: Unpredicted | None = None) -> Ran:
         if self._replica is not None and asked is not None:

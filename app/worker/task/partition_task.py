@@ -567,11 +567,11 @@ class PartitionTask(Turns):
     def _stages(self, release: Release) -> Stages[tuple["Made", float]]:
         """Decode, join, learn, encode."""
         outcome = yield from self.learner.stages(release, self.host.decoding)
-        asked = self.host.encoding.ask(self.learner, outcome)
+        asked = self.host.encoding.wait(self.learner.unencoded(outcome))
         yield 0.0
         if asked is None:
             return self.made_of(outcome), 0.0
-        return self.made_of(outcome, self.host.encoding.answer(asked)), asked.seconds
+        return self.made_of(outcome, self.host.encoding.do(asked).found), asked.seconds
 
     def made_of(self, outcome: Outcome, encoded: Sequence[bytes] | None = None) -> "Made":
         """An outcome with batches of predictions and of dead letters, and why each of these is one. encoded : its
