@@ -134,6 +134,7 @@ class Outcomes:
         self._lock = threading.RLock()
         self._of: dict[tuple[int, str], int] = {}  # `_key` of partition and id -> number of the newest prediction
         self._early: OrderedDict[tuple[int, str], tuple[float, int]] = OrderedDict()
+        self._updates: OrderedDict[tuple[tuple[int, str], int], None] = OrderedDict()  # and offset of the record
         self._clock: dict[int, int] = {}  # partition -> ms of its newest prediction
         unlabelled = spec.join.unlabelled
         self.matures = None if unlabelled is None else int(1000 * unlabelled.after)
@@ -183,6 +184,9 @@ class Outcomes:
         with self._lock:
             key, at = self._key(partition, said.id), self.n % self.most
             label, label_time = self._early.pop(key, (math.nan, 0))
+            again = self._waits(key, time) or (key, said.offset) in self._updates
+            if again:  # an earlier prediction is the one that a label scores
+                label_time = time
             if self.n >= self.most:
                 old = self._key(int(self._rows[at]["partition"]), self._ids[at])
                 if self._of.get(old) == self.n - self.most:
@@ -190,16 +194,26 @@ class Outcomes:
                 self.kept.pop(self.n - self.most, None)
             self._clock[partition] = max(time, self._clock.get(partition, 0))
             self._rows[at] = time, partition, position, index, y, score, sure, alert, label, label_time
-            self._ids[at], self._of[key] = said.id, self.n
+            self._ids[at] = said.id
+            if not again:
+                self._of[key] = self.n
             if alert:
                 self.kept[self.n] = KeptAlert(said.reasons, said.features, (said.offset, said.index or 0))
                 if len(self.kept) > MOST_ALERTS:
                     self.kept.popitem(last=False)
             self.n += 1
 
-    def label(self, partition: int, id_: str, y: Any, time: int) -> None:
-        """A label. y : by name, or a number; None of one that says that none will come. The first one counts, unless
-        `label.on_repeat` is "correct"."""
+    def _waits(self, key: tuple[int, str], now: int) -> bool:
+        """Whether a prediction is kept whose label has not come, and still may."""
+        number = self._of.get(key)
+        if number is None:
+            return False
+        row = self._rows[number % self.most]
+        return not row["label_time"] and now - row["time"] <= 1000 * self.spec.join.horizon
+
+    def label(self, partition: int, id_: str, y: Any, time: int, source: int | None = None) -> None:
+        """A label. y : by name, or a number; None of one that says that none will come. source : offset of the feature
+        record inside which it came. The first one counts, unless `label.on_repeat` is "correct"."""
         with self._lock:
             self.n_labels += 1
             key, value = self._key(partition, id_), self._value(y)
@@ -209,6 +223,10 @@ class Outcomes:
                 if len(self._early) > MOST_EARLY:
                     self._early.popitem(last=False)
                 return
+            if source is not None:
+                self._updates[key, source] = None
+                if len(self._updates) > MOST_EARLY:
+                    self._updates.popitem(last=False)
             row = self._rows[number % self.most : number % self.most + 1]
             if not row["label_time"][0] or self.spec.label.on_repeat == "correct":
                 row["label"], row["label_time"] = value, time

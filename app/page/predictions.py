@@ -45,7 +45,7 @@ async def explained(
     on_progress: Progress = lambda what, done, total: None,
     on_found: Callable[[dict[str, Any]], None] = lambda said: None,
 ) -> dict[str, Any]:
-    """The newest prediction of an id, JSON-serialisable.
+    """The newest prediction of an id, or the one that its label scores, JSON-serialisable.
 
     Parameters
     ----------
@@ -61,12 +61,49 @@ async def explained(
     StateError
         There is no such prediction.
     """
-    found = await find(
-        spec, connection, id_, since=since, on_progress=lambda done, total: on_progress("looking", done, total)
-    )
-    said = {
+
+    def looking(done: int, total: int) -> None:
+        on_progress("looking", done, total)
+
+    async def remade() -> tuple[Moment | None, str | None]:
+        try:
+            return await moment_of(
+                spec, connection, found, lambda done, total: on_progress("folding", done, total)
+            ), None
+        except RiparianError as error:
+            return None, str(error)
+
+    found = await find(spec, connection, id_, since=since, on_progress=looking)
+    on_found(_prediction(spec, found))
+    moment, why_not = await remade()
+    inside = None if moment is None else _label_inside(moment, found)
+    while moment is not None and moment.waits and inside is not None:  # an update with the label of an earlier record
+        try:
+            found = await find(spec, connection, id_, since=since, before=found, on_progress=looking)
+        except StateError:  # it is not kept any more
+            break
+        on_found(_prediction(spec, found))
+        moment, why_not = await remade()
+    learner = PartitionLearner(spec, found.partition) if moment is None else moment.learner
+    answer, n_read = await label_of(spec, connection, found, learner, moment is not None and moment.label_waits)
+    label = inside if answer is None else answer._asdict()
+    models = _models(spec, found, label)
+    return _prediction(spec, found) | {
+        "said": models,
+        "label": label,
+        "labels_read": n_read if spec.label.of is None else None,
+        "silence": class_of_silence(spec),
+        "predictions_read": found.n_read,
+        "why": None if moment is None else _why(spec, moment, models),
+        "why_not": why_not,
+    }
+
+
+def _prediction(spec: Spec, found: FoundPrediction) -> dict[str, Any]:
+    """What was predicted, and where that stands."""
+    return {
         "stream": spec.name,
-        "id": id_,
+        "id": found.sent["id"],
         "task": spec.task,
         "topic": spec.topics.predictions,
         "partition": found.partition,
@@ -77,30 +114,15 @@ async def explained(
         "record": dict(found.sent),
         "said": _models(spec, found, None),
     }
-    on_found(said)
-    moment, why_not = None, None
-    try:
-        moment = await moment_of(spec, connection, found, lambda done, total: on_progress("folding", done, total))
-    except RiparianError as error:
-        why_not = str(error)
-    learner = PartitionLearner(spec, found.partition) if moment is None else moment.learner
-    answer, n_read = await label_of(spec, connection, found, learner, moment is not None and moment.label_waits)
-    label = None if answer is None else answer._asdict()
-    if label is None and moment is not None and moment.features.y is not None:  # it came with the features
-        y = moment.features.y[0]
-        if not math.isnan(y):
-            named = y if learner.classes is None else learner.classes.texts[int(y)]
-            label = {"offset": found.sent["offset"], "time": moment.timestamp, "y": named}
-    models = _models(spec, found, label)
-    return said | {
-        "said": models,
-        "label": label,
-        "labels_read": n_read if spec.label.of is None else None,
-        "silence": class_of_silence(spec),
-        "predictions_read": found.n_read,
-        "why": None if moment is None else _why(spec, moment, models),
-        "why_not": why_not,
-    }
+
+
+def _label_inside(moment: Moment, found: FoundPrediction) -> dict[str, Any] | None:
+    """The label that came with the features."""
+    y, classes = moment.features.y, moment.learner.classes
+    if y is None or math.isnan(y[0]):
+        return None
+    named = y[0] if classes is None else classes.texts[int(y[0])]
+    return {"offset": found.sent["offset"], "time": moment.timestamp, "y": named}
 
 
 def class_of_silence(spec: Spec) -> str | None:

@@ -217,4 +217,7 @@ class Tail:
                 named: Any = None if math.isnan(y) else float(y)
                 if named is not None and decoder.classes is not None:
                     named = decoder.classes.texts[int(y)]
-                outcomes.label(partition, id_, named, batch.timestamps[at])
+                source = (
+                    offset_of(batch.offsets[at], decoder.codec.index_bits.of(FEATURES)) if kind == FEATURES else None
+                )
+                outcomes.label(partition, id_, named, batch.timestamps[at], source)

@@ -107,7 +107,12 @@ class NaiveJoin:
             self.early.remove(found)
             if not isnan(inside):
                 self.count("repeated_labels" if found[1] == inside else "corrected_labels")
-        known = any(one.id == id_ for one in self.waiting) or id_ in self.gone
+        waits = any(one.id == id_ for one in self.waiting)
+        if waits and not isnan(inside):
+            self.count("repeated_ids")
+            self.meets(id_, inside)
+            return
+        known = waits or id_ in self.gone
         if known and (self.holds or isnan(inside)):  # else, with its label inside, it is learned each time
             self.count("repeated_ids")
             return
@@ -142,6 +147,9 @@ class NaiveJoin:
 
     def label(self, id_: str, y: float, time: int) -> None:
         self.tick(time)
+        self.meets(id_, y)
+
+    def meets(self, id_: str, y: float) -> None:
         one = next((one for one in self.waiting if one.id == id_), None)
         if one is None:
             self.unmet(id_, y)

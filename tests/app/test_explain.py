@@ -273,7 +273,9 @@ def test_a_label_that_came_with_the_features_has_the_time_of_their_record(monkey
     )
     found = FoundPrediction(0, 0, 5000, (0, 0), {"id": "1", "y": None, "offset": 3, "label_offset": 1}, 1)
     known = SimpleNamespace(classes=SimpleNamespace(texts=["ok", "fraud"]))
-    moment = SimpleNamespace(features=SimpleNamespace(y=[1.0]), timestamp=4000, learner=known, label_waits=False)
+    moment = SimpleNamespace(
+        features=SimpleNamespace(y=[1.0]), timestamp=4000, learner=known, label_waits=False, waits=False
+    )
     for name, answer in (("find", found), ("moment_of", moment), ("label_of", (None, 0))):
 
         async def answered(*_: Any, answer: Any = answer, **__: Any) -> Any:

@@ -112,13 +112,17 @@ class NaiveStore:
         early = [w for w in self.labels if w[0] == id_]
         if early:
             self.labels.remove(early[0])
-        if y == y:
+        found = [w for w in self.waiting if w[0] == id_]
+        if y == y and found:
+            self.counts["repeated_ids"] += 1
+            self.meet(found[0], y)
+        elif y == y:
             if early:
                 self.counts["repeated_labels" if y == early[0][2] else "corrected_labels"] += 1
             self.leave(id_, x, y, 0.0)
         elif early:
             self.leave(id_, x, early[0][2], 0.0)
-        elif any(w[0] == id_ for w in self.waiting) or x == (self.recall(id_) or [None])[0]:
+        elif found or x == (self.recall(id_) or [None])[0]:
             self.counts["repeated_ids"] += 1
         else:
             self.waiting.append((id_, self.clock, x))
@@ -126,12 +130,16 @@ class NaiveStore:
                 self.waiting.pop(0)
                 self.counts["evicted"] += 1
 
+    def meet(self, one: tuple[str, int, float], y: float) -> None:
+        """A label has come for one that waits."""
+        self.waiting.remove(one)
+        self.leave(one[0], one[2], y, (self.clock - self.since(one[1])) / 1000.0)
+
     def label(self, id_: str, y: float, time: int) -> None:
         self.tick(time, y)
         found = [w for w in self.waiting if w[0] == id_]
         if found:
-            self.waiting.remove(found[0])
-            self.leave(id_, found[0][2], y, (self.clock - self.since(found[0][1])) / 1000.0)
+            self.meet(found[0], y)
         elif known := self.recall(id_) or next((w[1:] for w in self.labels if w[0] == id_), None):
             self.counts["repeated_labels" if str(known[1]) == str(y) else "corrected_labels"] += 1
         else:

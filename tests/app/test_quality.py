@@ -142,6 +142,25 @@ def test_what_came_of_predictions(more):
     assert found.of_id(0, "nobody") is None
 
 
+@pytest.mark.parametrize("label_first", [True, False])
+def test_an_update_brings_the_label_of_the_prediction_that_waits(label_first):
+    found = Outcomes(payments("decision: {class: fraud, alert_rate: 0.01}\njoin: {unlabelled: {is: ok, after: 1s}}\n"))
+    hour = 3_600_000
+    found.take(0, 0, 0, NOW, said("a", "fraud", 0.9, offset=7))
+    found.take(0, 1, 0, NOW + hour, said("a", "fraud", 0.9, offset=8))  # an update without a label
+    if label_first:
+        found.label(0, "a", "fraud", NOW + hour, 9)
+    found.take(0, 2, 0, NOW + 2 * hour, said("a", "ok", 0.1, offset=9))  # the update with the label
+    if not label_first:
+        found.label(0, "a", "fraud", NOW + hour, 9)
+    assert [found.at(0, position, 0)["outcome"] for position in range(3)] == ["right", "no label", "no label"]
+    late = NOW + 9 * 24 * hour  # beyond the horizon, another instance
+    found.take(0, 3, 0, NOW, said("b", "fraud", 0.9, offset=10))
+    found.take(0, 4, 0, late, said("b", "fraud", 0.9, offset=11))
+    found.label(0, "b", "ok", late)
+    assert found.at(0, 4, 0)["outcome"] == "wrong"
+
+
 def test_a_label_before_its_prediction_counts_and_the_first_of_two():
     found = Outcomes(payments())
     found.label(0, "a", "fraud", NOW)

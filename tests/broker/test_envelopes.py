@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.written import rows_of_arrays
 from riparian.app.kafka.topics.keys import sample
+from riparian.app.page.predictions import explained
 from riparian.app.partition.learner import PartitionLearner
 from riparian.app.replay import publish
 from tests.broker.clients import Sent, send
@@ -69,3 +70,42 @@ def test_changes_of_a_database_are_learned_and_audited(stream):
     replay(s)
     send(s.broker, s.spec.topics.features, [Sent(value, now, b"1") for value in gone])
     learned(s, N + 4, first=2)
+
+
+def test_an_update_of_a_row_brings_its_label(stream):
+    """What the row was at first is learned, and what was predicted then is scored, whatever else the update changes."""
+    s = stream(
+        **COMMON,
+        features={"a": "numeric", "state": "nominal"},
+        topics={"labels": None},
+        record={"envelope": "debezium", "x": "", "y": "late"},
+    )
+    rng, now = np.random.default_rng(3), int(time.time() * 1000)
+    a = rng.random(N)
+    late = (a > 0.5) != (rng.random(N) < 0.1)
+
+    def change(op, i, state, y):
+        row = {"id": i, "a": a[i], "state": state, "late": y}
+        return json.dumps({"before": None, "after": row, "op": op}).encode()
+
+    for start in range(0, N, 50):  # the states of updates say what the label is
+        at, part = now - (N - start) * 60_000, range(start, start + 50)
+        send(s.broker, s.spec.topics.features, [Sent(change("c", i, "new", None), at, b"%d" % i) for i in part])
+        send(
+            s.broker,
+            s.spec.topics.features,
+            [Sent(change("u", i, str(late[i]), bool(late[i])), at + 30_000, b"%d" % i) for i in part],
+        )
+    learner = s.run(2 * N, 0)
+    s.holds()
+    counts = learner.pending.counts
+    assert (counts["joined"], counts["repeated_ids"], learner.pending.n_waiting) == (N, N, 0)
+    at_first = {int(one["id"]): one["y"] for one in reversed(s.predictions())}
+    right = [at_first[i] is not None and at_first[i] == late[i] for i in range(N)]
+    metrics = learner.roles["champion"].metrics.metrics()
+    assert metrics["accuracy"] == pytest.approx(np.mean(right))
+    assert 0.7 < metrics["accuracy"] < 0.95
+    found = asyncio.run(explained(s.spec, s.connection, "120"))
+    assert found["why"]["features"]["state"] == "new"
+    assert found["label"]["y"] == str(late[120]).lower()
+    assert found["label"]["offset"] > found["offset"]

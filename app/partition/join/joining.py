@@ -209,6 +209,58 @@ def _is_again(instances, joined, features, marks, i):
 
 
 @kernel
+def _met(
+    instances,
+    joined,
+    known,
+    limits,
+    counts,
+    found,
+    label,
+    digest,
+    now,
+    clock,
+    gaps,
+    op,
+    row,
+    y,
+    instead,
+    waited,
+    k,
+    n_met,
+    forget_at,
+):
+    """What a label does to the instance that waits for it: the next operation, how many labels have met their instance,
+    and when to look for what is to be forgotten. The arrays are mutated."""
+    keeps = len(known) > 0
+    assumed = keeps and is_assumed(instances, known, limits, found)
+    since = now - waits_since(instances, found, clock, gaps)
+    if keeps:
+        instead[k] = limits.assumed if assumed else known[found]
+        if stays(instances, known, limits, found, label):
+            # It waits on, for its time or for a correction.
+            op[k], row[k], y[k] = meet(instances, known, limits, counts, found, label), found, label
+            if op[k] == LEARN or op[k] == CAME:
+                waited[n_met] = since
+                n_met += 1
+            return k + (op[k] != PREDICT), n_met, forget_at
+    if np.isnan(label):  # none will come
+        counts[NULL] += 1
+    else:
+        op[k], row[k], y[k] = AMENDED if assumed else LEARN, found, label
+        k += 1
+        counts[JOINED] += 1
+        if assumed:
+            counts[CORRECTIONS] += 1
+        else:
+            waited[n_met] = since
+            n_met += 1
+    take_out(instances, found)
+    mark = instances.entries[found, MARK]
+    return k, n_met, min(forget_at, remember(joined, digest, mark, label, limits, now, counts))
+
+
+@kernel
 def join(
     store,
     text,
@@ -296,33 +348,11 @@ def join(
             while label >= clock[WIDTH] and clock[WIDTH] < width:
                 clock[WIDTH] = min(2 * clock[WIDTH], width)
             found = find(instances, batch, n + j)
-            if found >= 0 and keeps:
-                instead[k] = limits.assumed if is_assumed(instances, known, limits, found) else known[found]
-            if found >= 0 and keeps and stays(instances, known, limits, found, label):
-                # It waits on, for its time or for a correction.
-                op[k], row[k], y[k] = meet(instances, known, limits, counts, found, label), found, label
-                if op[k] == LEARN or op[k] == CAME:
-                    waited[n_met] = now - waits_since(instances, found, clock, gaps)
-                    n_met += 1
-                k += op[k] != PREDICT
-                j += 1
-                continue
             if found >= 0:
-                if np.isnan(label):  # none will come
-                    counts[NULL] += 1
-                else:
-                    assumed = keeps and is_assumed(instances, known, limits, found)
-                    op[k], row[k], y[k] = AMENDED if assumed else LEARN, found, label
-                    k += 1
-                    counts[JOINED] += 1
-                    if assumed:
-                        counts[CORRECTIONS] += 1
-                    else:
-                        waited[n_met] = now - waits_since(instances, found, clock, gaps)
-                        n_met += 1
-                take_out(instances, found)
-                mark = instances.entries[found, MARK]
-                forget_at = min(forget_at, remember(joined, digests[n + j], mark, label, limits, now, counts))
+                k, n_met, forget_at = _met(
+                    *(instances, joined, known, limits, counts, found, label, digests[n + j], now, clock, gaps),
+                    *(op, row, y, instead, waited, k, n_met, forget_at),
+                )
                 j += 1
                 continue
             remembered = recall(joined, digests[n + j])
@@ -368,6 +398,16 @@ def join(
                 else:
                     counts[REPEATED_LABELS if early_y[early] == label else CORRECTED] += 1
                 take_out(labels, early)
+        first = find(instances, batch, i) if not np.isnan(labels_y[i]) and instances.at[N] > 0 else -1
+        if first >= 0:  # a record of its id waits, of which it is the label
+            k, n_met, forget_at = _met(
+                *(instances, joined, known, limits, counts, first, label, digests[i], now, clock, gaps),
+                *(op, row, y, instead, waited, k, n_met, forget_at),
+            )
+            counts[REPEATED_IDS] += 1
+            marks[i] = REPEATED
+            free_row(instances, rows[i])
+            continue
         if ends and not (keeps and not np.isnan(label) and (limits.after >= 0 or limits.corrects)):
             if np.isnan(label):
                 counts[NULL] += 1

@@ -11,7 +11,7 @@ What happens when (each is counted):
 - A label comes before its features: it waits too; the features, when they come, are predicted and then learned.
   Of several labels for one id, the first waits, the others are dropped. *repeated_labels*
 - An id comes again while it waits: the repeat is predicted (every record gets a prediction), and the first stays
-  waiting for the label. *repeated_ids*
+  waiting for the label. If the repeat has a label inside, that is the label of the first. *repeated_ids*
 - An instance waits longer than the horizon, in stream time: it leaves unlearned. *expired*
 - More than `max_pending` instances wait, or they take more than `max_bytes`: the oldest leaves unlearned. *evicted*
 - A label waits longer than the horizon, or is pushed out by `max_labels`: *unmatched*. A label whose instance has
@@ -110,7 +110,7 @@ class Joined(NamedTuple):
     program : valid until the next batch is joined.
     predicted : (n,) int32, the row of each feature record.
     waited : (m,) float64, for each label that met its instance the seconds between features and label in stream time; 0
-        where the label came first, or inside the feature record.
+        where the label came first, or inside the same record.
     came : whether `waited` is of the labels in `events` that came first, one each; not where others are assumed.
     marks : (n,) int64, REPEATED where the id of a feature record waits already, or it was delivered again.
     events : the program with labels where they come, too, and what becomes of them (maturity.py).
@@ -602,11 +602,11 @@ class PendingStore:
 
     def early(self, ids: Sequence[str]) -> NDArray[np.bool_]:
         """(n,), whether a label of each id waits for its instance."""
-        if not self.n_labels_waiting:
-            return np.zeros(len(ids), np.bool_)
-        text, ends = packed(ids)
-        batch = Batch(text, ends, tags(self._labels.key, text, ends), np.zeros(0, np.int64), np.zeros(0))
-        return np.array([find(self._labels, batch, i) >= 0 for i in range(len(ids))], np.bool_)
+        return _among(self._labels, ids)
+
+    def wait(self, ids: Sequence[str]) -> NDArray[np.bool_]:
+        """(n,), whether an instance of each id waits for its label."""
+        return _among(self._instances, ids)
 
     def _note_labels(self, events: Program) -> None:
         """Rows whose label came, and that wait on, are to be written anew where they were written without it."""
@@ -866,6 +866,15 @@ def marks_of(x: Floats, sizes: Ints | None) -> Ints:
 
 
 # Copies: they are writable and contiguous then, the one type that kernels are compiled for.
+
+
+def _among(index: WaitingIndex, ids: Sequence[str]) -> NDArray[np.bool_]:
+    """(n,), which ids have something that waits."""
+    if not index.n_waiting:
+        return np.zeros(len(ids), np.bool_)
+    text, ends = packed(ids)
+    batch = Batch(text, ends, tags(index.key, text, ends), np.zeros(0, np.int64), np.zeros(0))
+    return np.array([find(index, batch, i) >= 0 for i in range(len(ids))], np.bool_)
 
 
 def _bits_of(x: Floats) -> Hashes:

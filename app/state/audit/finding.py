@@ -84,12 +84,15 @@ async def find(
     id_: str,
     *,
     since: int | None = None,
+    before: FoundPrediction | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> FoundPrediction:
     """The newest prediction of an id.
 
     Parameters
     ----------
+    before : FoundPrediction, optional
+        Look in its partition for the one before it.
     since : int, optional
         ms since 1970: how far back to look; to the beginning of the topic without it.
     on_progress : callable
@@ -102,12 +105,14 @@ async def find(
     """
     await know_predictions(spec)
     likely = int(partitions_of([id_.encode("utf-8", "surrogatepass")], spec.partitions)[0])
+    partitions = sorted(range(spec.partitions), key=lambda k: k != likely) if before is None else [before.partition]
     n_read = 0
-    for partition in sorted(range(spec.partitions), key=lambda k: k != likely):
+    for partition in partitions:
         async with reading(connection, spec.topics.predictions, partition) as sent:
-            before, total = n_read, n_read + sent.end - sent.first
-            async for found, start in _backwards(spec, partition, sent, {id_}, since):
-                n_read = before + sent.end - start
+            stop = sent.end if before is None else before.position
+            so_far, total = n_read, n_read + stop - sent.first
+            async for found, start in _backwards(spec, partition, sent, stop, {id_}, since):
+                n_read = so_far + stop - start
                 on_progress(n_read, total)
                 if found:
                     return found[id_]._replace(n_read=n_read)
@@ -127,10 +132,9 @@ async def know_predictions(spec: Spec) -> None:
 
 
 async def _backwards(
-    spec: Spec, partition: int, sent: PartitionReader, ids: Collection[str], since: int | None
+    spec: Spec, partition: int, sent: PartitionReader, stop: int, ids: Collection[str], since: int | None
 ) -> AsyncIterator[tuple[dict[str, FoundPrediction], int]]:
-    """The last predictions of ids, from the end of the topic on, in steps; and where each step begins."""
-    stop = sent.end
+    """The last predictions of ids before an offset, in steps backwards; and where each step begins."""
     while stop > sent.first:
         start = max(sent.first, stop - STEP)
         found, oldest = await _within(spec, partition, sent, start, stop, ids, since)
@@ -280,7 +284,7 @@ async def predictions_of(
     for partition in {one.partition for one in records}:
         left = {one.id for one in records if one.partition == partition}
         async with reading(connection, spec.topics.predictions, partition) as sent:
-            async for made, start in _backwards(spec, partition, sent, left, None):
+            async for made, start in _backwards(spec, partition, sent, sent.end, left, None):
                 found |= {(partition, id_): one for id_, one in made.items()}
                 left.difference_update(made)
                 if not left or sent.end - start >= MOST_RECORDS:

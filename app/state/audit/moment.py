@@ -34,6 +34,7 @@ class Moment(NamedTuple):
     timestamp : of that record, ms.
     described : role -> nodes of the model as it was.
     label_waits : whether a label of its id came before it.
+    waits : whether an earlier record of its id waits for a label.
     sequence, offset : of the checkpoint from which it was folded; 0 for the beginning of the topics.
     n_folded : predictions that were made again on the way.
     same : whether all of them, and this one, are what was sent, to the last bit.
@@ -44,6 +45,7 @@ class Moment(NamedTuple):
     timestamp: int
     described: Mapping[str, list[dict[str, Any]]]
     label_waits: bool
+    waits: bool
     sequence: int
     offset: int
     n_folded: int
@@ -100,13 +102,14 @@ async def moment_of(
         await fold._fold(stops)
         described = {name: role.model.describe() for name, role in learner.roles.items()}
         label_waits = bool(learner.pending.early([found.sent["id"]])[0])
+        waits = bool(learner.pending.wait([found.sent["id"]])[0])
         await fold._fold({**stops, FEATURES: place + 1})
         features, timestamp = await _record(learner, connection, spec, found)
         if made:
             features.x[:, learner.past.columns] = made[0]
     sequence = 0 if begin is None else begin.manifest.sequence
     same = proof.holds and proof.n_compared > 0
-    return Moment(learner, features, timestamp, described, label_waits, sequence, began, proof.n_compared, same)
+    return Moment(learner, features, timestamp, described, label_waits, waits, sequence, began, proof.n_compared, same)
 
 
 def _nearest(
