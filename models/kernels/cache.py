@@ -20,6 +20,7 @@ import fcntl
 import hashlib
 import importlib
 import os
+import shutil
 import stat
 import sys
 import tempfile
@@ -43,6 +44,7 @@ from numba.core.sigutils import normalize_signature
 from riparian.models.kernels.compiler import Library, compiling, depth, without_wrapper
 
 PATIENCE_SECONDS = 120.0  # how long a process waits for another one's kernel: that one may have been stopped
+LEAST_FREE = 8_000_000  # bytes of a disk: the kernels of a pool take as many
 MOST_CALLS = 50  # calls of a kernel that does nothing: whoever calls it until it has done something waits in vain
 ROOT = Path(__file__).absolute().parents[3]  # what holds `riparian`
 MODULE = pattern(rb"riparian(?:\.\w+)+")
@@ -113,14 +115,13 @@ def kept_in() -> Kept:
     that nobody else can write: whoever writes kernels runs code here."""
     lost: str | None = "this user has no home folder"
     base = os.environ.get("NUMBA_CACHE_DIR")
-    if base:
-        lost = _unwritable(Path(base))
-        return Kept(Path(base), None if lost is None else f"they cannot be kept, as {lost}")
     with suppress(RuntimeError):
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "riparian"
+        folder = Path(base or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "riparian")
         lost = _unwritable(folder)
-        if lost is None or any(folder.glob("kernels-*")):  # of an image, for example
+        if lost is None:
             return Kept(folder)
+        if base or any(folder.glob("kernels-*")):  # of an image, for example
+            return Kept(folder, f"they cannot be kept, as {lost}")
     own = Path(tempfile.gettempdir()) / f"riparian-{os.getuid()}"
     with suppress(OSError):
         own.mkdir(mode=0o700)
@@ -130,6 +131,9 @@ def kept_in() -> Kept:
         own = own if safe else Path(tempfile.mkdtemp(prefix="riparian-"))
     except OSError as error:
         return Kept(own, f"they cannot be kept, as {lost}, nor in {own} ({error.strerror})")
+    full = _unwritable(own)
+    if full is not None:
+        return Kept(own, f"they cannot be kept, as {lost}, and {full}")
     os.environ["NUMBA_CACHE_DIR"] = str(own)  # for processes that this one starts
     return Kept(own, f"they are kept in {own}, as {lost}")
 
@@ -138,9 +142,12 @@ def _unwritable(folder: Path) -> str | None:
     """Why nothing can be written there; None where it can. The folder is made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
     except OSError as error:
         return f"{folder} cannot be made ({error.strerror})"
-    return None if os.access(folder, os.W_OK) else f"{folder} cannot be written"
+    if not os.access(folder, os.W_OK):
+        return f"{folder} cannot be written"
+    return None if free >= LEAST_FREE else f"the disk of {folder} is full"
 
 
 # what is kept of a kernel --------------------------------------------------------------------------------------------

@@ -357,3 +357,27 @@ def test_where_nothing_can_be_kept_a_temporary_folder_of_our_own_is_taken(tmp_pa
     assert found.folder != own
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     assert "they cannot be kept" in kernel_cache.kept_in.__wrapped__().lost
+
+
+def test_where_a_disk_is_full_kernels_are_not_said_to_be_kept(tmp_path, monkeypatch):
+    home, free = tmp_path / "home" / ".cache" / "riparian", {}
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(kernel_cache.Path, "home", lambda: tmp_path / "home")
+    usage = kernel_cache.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(kernel_cache.shutil, "disk_usage", lambda folder: usage._replace(free=free.get(folder, 10**9)))
+
+    def lost(base=""):
+        monkeypatch.setenv("NUMBA_CACHE_DIR", base)
+        return kernel_cache.kept_in.__wrapped__().lost
+
+    assert lost() is lost(str(tmp_path / "other")) is None
+    free[tmp_path / "other"] = 0
+    assert lost(str(tmp_path / "other")) == f"they cannot be kept, as the disk of {tmp_path}/other is full"
+    free[home] = 0
+    own = tmp_path / f"riparian-{os.getuid()}"
+    assert lost() == f"they are kept in {own}, as the disk of {home} is full"
+    free[own] = 0
+    assert lost() == f"they cannot be kept, as the disk of {home} is full, and the disk of {own} is full"
+    (home / "kernels-1").mkdir()  # some are there: others cannot be kept
+    assert lost() == f"they cannot be kept, as the disk of {home} is full"
