@@ -40,6 +40,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import Environment, lookup_environment
 from numba.core.runtime import _nrt_python
 from numba.core.sigutils import normalize_signature
+from numba.core.types.misc import unliteral
 
 from riparian.models.kernels.compiler import Library, compiling, depth, without_wrapper
 
@@ -405,7 +406,8 @@ def kept(dispatcher: Any, folder: str) -> Any:
         nonlocal inside
         # Threads first, then processes: a thread that waits for the file lets no other one of its process hold it.
         with global_compiler_lock, compiling(), ExitStack() as stack:
-            have, arguments = inner if depth() > 1 else called, tuple(normalize_signature(sig)[0])
+            # A number that is written down in a call has a type of its own, and would have a variant of its own.
+            have, arguments = inner if depth() > 1 else called, tuple(map(unliteral, normalize_signature(sig)[0]))
             if arguments in have:
                 dispatcher.overloads[arguments] = have[arguments]
                 return have[arguments].entry_point
@@ -415,7 +417,7 @@ def kept(dispatcher: Any, folder: str) -> Any:
                     own.disable()
                 inside = True
                 stack.callback(leave)
-            found = compile_one(sig)
+            found = compile_one(arguments)
             have[arguments] = dispatcher.overloads[arguments]
             return found
 
