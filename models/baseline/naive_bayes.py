@@ -135,7 +135,7 @@ def _run(op, row, y, w, slab, out, weights, stats, known, cache, layout, joint, 
     n_classes = weights.shape[1]
     fresh = cache.fresh
     for i in range(len(op)):
-        r = row[i]
+        r = np.int64(row[i])
         if op[i] == PREDICT:
             best = score_leaf(stats, cache.rows, fresh, 0, weights, 0, known.n_seen, layout, slab, r, joint)
             if best >= 0:

@@ -124,7 +124,7 @@ def _drop(counts, sums, filled, totals, spreads):
 def _has_cut(delta, min_side, counts, sums, filled, totals):
     """Whether the means differ at some cut between buckets. O(max_buckets log(width))."""
     width = counts[WIDTH]
-    log_term = log(2.0 * log(width) / delta)
+    log_term = log(2.0 * log(float(width)) / delta)
     variance = sums[SPREAD] / width
     older, older_total, newer_total = 0, 0.0, sums[TOTAL]
     row = counts[LAST_ROW]

@@ -163,7 +163,7 @@ def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
                     gather(chosen, node, known.n_seen, slab, r)
                 last_row = r
                 scored = False
-            block = links[node, BLOCK]
+            block = np.int64(links[node, BLOCK])
             # Whether the leaf predicts what naive Bayes predicts.
             bayes = block >= 0 and (
                 settings.leaf_prediction == NB

@@ -257,7 +257,7 @@ def _average(n_seeds, memories, settings, scratch):
         order[ends[scratch.seed[i]]] = window + i
         ends[scratch.seed[i]] += 1
     for f in range(len(settings.nominal)):
-        _average_column(memories.raw[f], settings.nominal[f], False, n_seeds, window, scratch)
+        _average_column(memories.raw[f], settings.nominal[f] > 0, False, n_seeds, window, scratch)
     _average_column(memories.y, False, True, n_seeds, window, scratch)
     _average_column(memories.w, False, False, n_seeds, window, scratch)
 

@@ -309,7 +309,7 @@ def _run(op, row, y, w, slab, out, predict_before_learn, counts, random, seen, l
     size = len(window.y)
     fallen = -1  # the row whose leaves the members know: most labels come right after the prediction
     for step in range(len(op)):
-        r = row[step]
+        r = np.int64(row[step])
         nothing = np.nan if counts[LEARNED] == 0 and not settings.classes else 0.0
         if op[step] == PREDICT:
             at = step if predict_before_learn else r

@@ -183,7 +183,7 @@ def try_split(node, forest, encoding, scales, layout, settings, post, found):
     if found[BEST] < 0.0:
         return False
     statistic = 2.0 * seen * found[MERIT] * LN_2
-    if not decided(found, log(n_present) / LN_2, statistic, n_present - 1.0, seen, settings):
+    if not decided(found, log(float(n_present)) / LN_2, statistic, n_present - 1.0, seen, settings):
         return False
 
     feature = int(found[BEST])

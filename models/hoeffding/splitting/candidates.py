@@ -48,7 +48,7 @@ def hoeffding_bound(class_weights, settings):
             n_present += 1
     if n_present < 2:
         return -1.0
-    span = log(n_present) / LN_2
+    span = log(float(n_present)) / LN_2
     if settings.criterion == GINI:
         span = 1.0
     elif settings.criterion == HELLINGER:
@@ -192,7 +192,7 @@ def best_split(
         n_values = layout.n_values[f]
         if n_values > 0:
             for v in range(n_values if binary else 1):
-                n = branch(stats, layout, block, n_classes, f, v, binary, post)
+                n = branch(stats, layout, block, n_classes, f, float(v), binary, post)
                 gain = merit(post, n, n_classes, observed, criterion, min_branch_fraction)
                 if gain > best:
                     best = gain
