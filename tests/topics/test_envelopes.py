@@ -313,7 +313,9 @@ def test_mistakes_are_sentences():
         ({"time": "@envelope:ts_ms"}, 'record.time: expected a path into the row, found "@envelope:ts_ms"'),
         ({"envelope": "connect", "time": "@envelope:ts_ms"}, "record.time: expected a path into the row"),
         ({"envelope": "debezium", "time": "@envelope:"}, "record.time: expected a field of the envelope"),
-        ({"envelope": "debezium", "time": "@envelope:after"}, "expected a path beside"),
+        ({"envelope": "debezium", "time": "@envelope:after"}, 'of the envelope, found "@envelope:after"'),
+        ({"envelope": "debezium", "time": "@envelope:op.ms"}, 'of the envelope, found "@envelope:op.ms"'),
+        ({"envelope": "cloudevents", "id": "@envelope:data"}, 'of the envelope, found "@envelope:data"'),
     ):
         with pytest.raises(SpecError, match=re.escape(said)):
             build({**STREAM, "record": record}, "s")

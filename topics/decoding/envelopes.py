@@ -42,9 +42,11 @@ def placed(path: Path, envelope: str | None) -> Path:
             f'expected a path into the row, found "{".".join(path)}"; only the envelopes {DEBEZIUM} and {CLOUDEVENTS} '
             "have fields of their own"
         )
-    if name in ("", "payload", "schema"):
+    found = (name, *path[1:])
+    below_text = len(found) > 1 and found[:1] in (OP, SPECVERSION)
+    if name in ("", "payload", "schema") or below_text or found == ROW[envelope]:
         raise ValueError(f'expected a field of the envelope, found "{".".join(path)}"; write {AROUND}NAME')
-    return (name, *path[1:])
+    return found
 
 
 def ignores_tombstones(envelope: str | None) -> bool:
