@@ -7,7 +7,7 @@ from riparian.app.stream_file.sections.record import KEY, OFFSET, FeatureSpec, L
 from riparian.topics import codecs, records
 from riparian.topics.decoding.envelopes import AROUND, CLOUDEVENTS, CONNECT, placed
 from riparian.topics.decoding.headers import header_of
-from riparian.topics.decoding.paths import check_paths, dotted, first_conflict
+from riparian.topics.decoding.paths import check_path, dotted, first_conflict
 from riparian.topics.names import INPUTS, LEARNED, place_field
 
 BESIDE = (KEY, OFFSET)  # what stands beside the value of a record, or in no record
@@ -156,7 +156,7 @@ def _check_owners(owners: Mapping[str, records.Path | None]) -> None:
     mapped = [(owner, path) for owner, path in owners.items() if path is not None and path not in BESIDE]
     for owner, path in mapped:
         try:
-            check_paths([path])
+            check_path(path)
         except ValueError as error:
             raise ValueError(f"{owner}: {error}") from None
     pair = first_conflict([path for _, path in mapped])

@@ -6,15 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from riparian.topics import records as r
-from riparian.topics.codecs import CODECS, JsonCodec
+from riparian.topics.codecs import JsonCodec
 from riparian.topics.decoding.paths import parse
-from riparian.topics.formats.avro.codec import AvroCodec
 from riparian.topics.formats.common.json_text import with_shorter_integers
 from riparian.topics.records import Feature, Features, Labels, Mapping, RawBatch
-from riparian.topics.schemas import Schemas
 from riparian.topics.vocabulary import Vocabulary
 
 FEATURES = (
@@ -299,10 +296,6 @@ def test_field_names_that_are_no_identifiers() -> None:
     assert bad.detail.startswith("x.total amount: ")
 
 
-def optional(fields: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries({}, optional=fields)
-
-
 def test_what_would_make_predictions_too_large_is_rejected() -> None:
     """A prediction repeats the key of its features, and lists every class."""
     codec, classes = JsonCodec(NUMERIC), Vocabulary(100, max_bytes=128)
@@ -321,15 +314,3 @@ def test_text_that_is_not_mapped_is_utf8_too() -> None:
     found = JsonCodec(NUMERIC).decode_features(batch, vocabularies(NUMERIC))
     assert found.ids == ["b"]
     assert [bad.reason for bad in found.rejected] == ["not-utf8", "not-utf8"]
-
-
-def test_codecs_by_name() -> None:
-    assert list(CODECS) == ["json", "avro", "json-schema", "protobuf", "arrow"]
-    assert isinstance(CODECS["json"](NUMERIC, Schemas()), JsonCodec)
-    assert isinstance(CODECS["avro"](NUMERIC, Schemas()), AvroCodec)
-
-
-def test_paths_that_exclude_each_other_are_refused() -> None:
-    clash = Mapping("classification", (Feature("a", "numeric", ("x",)), Feature("b", "numeric", ("x", "b"))))
-    with pytest.raises(ValueError, match='expected "x" to be either a value or an object'):
-        JsonCodec(clash)

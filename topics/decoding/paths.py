@@ -48,24 +48,20 @@ def dotted(path: Path) -> str:
     return text.replace(".[", "[") if any(isinstance(part, Index) for part in path) else text
 
 
-def check_paths(paths: Sequence[Path]) -> None:
-    """ValueError where a path cannot be decoded, or two cannot both be: one is the other's beginning or equal."""
-    for path in paths:
-        if not path or any(not name for name in path):
+def check_path(path: Path) -> None:
+    """ValueError where a path cannot be decoded."""
+    if not path or any(not name for name in path):
+        raise ValueError(
+            f'expected a path of field names joined by ".", found "{dotted(path)}"; write it like customer.age'
+        )
+    for name in path:
+        if isinstance(name, Index) and name.number > MAX_INDEX:
+            raise ValueError(f"expected an index of at most {MAX_INDEX}, found {name.number}; leave the field out")
+        if not _FORBIDDEN.isdisjoint(name):
             raise ValueError(
-                f'expected a path of field names joined by ".", found "{dotted(path)}"; write it like customer.age'
+                f"expected a field name without quotes, backslashes and control characters, found {name!r}; "
+                "rename the field in the records"
             )
-        for name in path:
-            if isinstance(name, Index) and name.number > MAX_INDEX:
-                raise ValueError(f"expected an index of at most {MAX_INDEX}, found {name.number}; leave the field out")
-            if not _FORBIDDEN.isdisjoint(name):
-                raise ValueError(
-                    f"expected a field name without quotes, backslashes and control characters, found {name!r}; "
-                    "rename the field in the records"
-                )
-    pair = first_conflict(paths)
-    if pair is not None:
-        raise ValueError(conflict(paths[pair[0]], paths[pair[1]]))
 
 
 def first_conflict(paths: Sequence[Path]) -> tuple[int, int] | None:
@@ -88,21 +84,3 @@ def first_conflict(paths: Sequence[Path]) -> tuple[int, int] | None:
         for beginning in beginnings:
             inner.setdefault(beginning, i)
     return None
-
-
-def conflict(one: Path, other: Path) -> str:
-    """What is wrong with two paths of which one is the other's beginning or equal."""
-    if one == other:
-        return f'expected a field of its own for each, found "{dotted(one)}" twice; map one of them elsewhere'
-    for k in range(min(len(one), len(other))):
-        if isinstance(one[k], Index) != isinstance(other[k], Index):
-            where = f'"{dotted(one[:k])}"' if k else "the record"
-            return (
-                f"expected {where} to be either an array or an object, found "
-                f'"{dotted(one)}" and "{dotted(other)}"; map one of them elsewhere'
-            )
-    short, long = sorted((dotted(one), dotted(other)), key=len)
-    return (
-        f'expected "{short}" to be either a value or an object, found it as a value and as the object that holds '
-        f'"{long}"; map one of them elsewhere'
-    )

@@ -16,7 +16,7 @@ from riparian.app.dataset.files.data import task_of as task_of_column
 from riparian.app.errors import DataError
 from riparian.app.stream_file.draft import Draft, DraftFeature, listed, most_values, quoted, quoted_bytes
 from riparian.app.stream_file.sections.base import NAME
-from riparian.topics.decoding.paths import check_paths
+from riparian.topics.decoding.paths import check_path
 from riparian.topics.records import (
     ANOMALY,
     BOOLEAN,
@@ -101,7 +101,7 @@ def judge(name: str, column: Column, path: Path | None = None, may_be_key: bool 
 
     kind = NUMERIC if column.numeric else NOMINAL
     try:
-        check_paths([path or (name,)])
+        check_path(path or (name,))
     except ValueError:
         return left_out(kind, "no record may have a field of this name, so rename it")
     if not len(column):

@@ -10,7 +10,7 @@ from riparian.app.stream_file.sections.base import Section, ShortForm
 from riparian.app.stream_file.spec_errors import found
 from riparian.topics import records
 from riparian.topics.decoding.headers import header_of
-from riparian.topics.decoding.paths import MAX_INDEX, Index, check_paths, parse
+from riparian.topics.decoding.paths import MAX_INDEX, Index, check_path, parse
 from riparian.topics.names import check_topic_name
 from riparian.topics.vocabulary import MAX_TEXT, Scalar, Vocabulary, canonical
 
@@ -35,7 +35,7 @@ def _parse_path(value: Any) -> records.Path:
             f"expected a path such as customer.age, found {found(value)}; write field names joined by dots"
         )
     path = tuple(Index(f"[{part}]") if isinstance(part, int) else part for part in parts)
-    check_paths([path])
+    check_path(path)
     if any(part.startswith(records.HEADER) for part in path) and (len(path) > 1 or not header_of(path)):
         raise ValueError(f'expected the name of a header, found {found(value)}; write "{records.HEADER}NAME", alone')
     return path

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from riparian.topics.decoding.paths import Index, check_paths
+from riparian.topics.decoding.paths import Index
 from riparian.topics.records import Path
 
 OBJECT = object()  # the type of an object of which nothing is taken
@@ -65,11 +65,10 @@ class Layout:
     Parameters
     ----------
     leaves : sequence of MappedField
-        At least one. No path may be another's beginning, or its equal: ValueError otherwise.
+        At least one. No path is another's beginning, or its equal.
     """
 
     def __init__(self, leaves: Sequence[MappedField]) -> None:
-        check_paths([leaf.path for leaf in leaves])
         self._root = _ObjectNode("Record", leaves)
         self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(self._root.type).decode
         self.empty = self._root.empty
