@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from riparian.topics.names import CHAMPION
 from riparian.topics.records import Floats
 from riparian.topics.vocabulary import Vocabulary
 
@@ -38,6 +39,11 @@ class PredictionColumns(NamedTuple):
     reasons: Sequence[Any] | None = None
     decided: Mapping[str, Floats] | None = None
     features: Sequence[dict[str, float]] | None = None
+
+    @property
+    def has_alerts(self) -> bool:
+        """Whether y is a score, of which it is decided whether it is an alert."""
+        return self.classes is None and CHAMPION in (self.decided or {})
 
     def take(self, rows: list[int]) -> "PredictionColumns":
         """Some of the predictions."""

@@ -12,6 +12,7 @@ Within a worker, and where they are read back, predictions are single all the sa
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain, groupby
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -21,34 +22,22 @@ import pyarrow as pa
 from riparian.topics.formats.arrow.columns import written
 from riparian.topics.formats.arrow.messages import sound_batch
 from riparian.topics.formats.common.json_text import read_object
-from riparian.topics.formats.common.predictions import alerts, members, named
+from riparian.topics.formats.common.predictions import alerts, besides, named
 from riparian.topics.formats.json.predictions import JsonPredictionWriter, place_reader
 from riparian.topics.names import CHAMPION
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import VALUES, Floats, Mapping
 from riparian.topics.slices import Texts
-from riparian.topics.vocabulary import Vocabulary
 
 MOST_ROWS = 10_000  # rows of a record, at most
 ROOM_BESIDES = 8192  # bytes of a record besides its rows
 MOST_ROW_BYTES = 20_000  # bytes that may be written without a look at each row
 
-_SET = pa.list_(pa.string())
 _TYPES = {"id": pa.string(), "model": pa.string(), "lower": pa.float64(), "upper": pa.float64()}
-_TYPES |= {"set": _SET, "alert": pa.bool_()}
+_TYPES |= {"set": pa.list_(pa.string()), "alert": pa.bool_()}
 _MAPS = ("p", "reasons", "features")
 _decode = msgspec.json.Decoder(list[dict[str, Any]]).decode
 _encode = msgspec.json.Encoder().encode
-
-
-class _Texts:
-    """Classes by their texts: a column has values of one type."""
-
-    def __init__(self, classes: Vocabulary) -> None:
-        self.values = self.texts = classes.texts
-
-    def __len__(self) -> int:
-        return len(self.texts)
 
 
 class Predictions:
@@ -62,14 +51,17 @@ class Predictions:
 
     def encode(self, given: PredictionColumns) -> Sequence[bytes]:
         """The rows, as in `Codec`."""
-        known: Any = None if given.classes is None else _Texts(given.classes)
-        return self._write(given._replace(classes=known))
+        if given.classes is None:
+            return self._write(given)
+        # Classes by their texts: a column has values of one type.
+        texts: Any = SimpleNamespace(values=given.classes.texts, texts=given.classes.texts)
+        return self._write(given._replace(classes=texts))
 
     def pack(self, room: int, given: PredictionColumns) -> list[bytes] | None:
         """Records of predictions without their texts in between: what `join` makes of `encode`. None where a row might
         be so large that it has to be looked at by itself."""
         ids, p, classes, challengers = given.ids, given.p, given.classes, given.challengers
-        regions, reasons, decided = given.regions, given.reasons, given.decided or {}
+        reasons, decided = given.reasons, given.decided or {}
         texts = [] if classes is None else classes.texts
         width = sum(map(len, texts)) * 4 + 24 * len(texts) + 200
         width += max((sum(map(len, one)) * 4 + 24 * len(one) for one in reasons or () if one), default=0)
@@ -86,20 +78,10 @@ class Predictions:
         }
         places = {"offset": given.offsets, "label_offset": given.label_offsets, **(given.further or {})}
         columns |= {name: pa.array(found, pa.int64()) for name, found in places.items()}
-        if regions is not None and classes is None:
-            ends = zip(("lower", "upper"), regions.T, strict=True)
-            columns |= {name: pa.array(end, mask=np.isnan(end)) for name, end in ends}
-        elif regions is not None:
-            columns["set"] = pa.array([held or None for held in members(regions, texts)], _SET)
-        if reasons is not None:
-            columns["reasons"] = _maps(reasons)
-        if classes is None and CHAMPION in decided:
-            columns["alert"] = pa.array(alerts(p, decided[CHAMPION]), pa.bool_())
-        if given.features is not None:
-            columns["features"] = _maps(given.features)
+        columns |= {name: self._array(name, found) for name, found in besides(given, texts).items()}
         if challengers:
             parts = {role: opinion(output, decided.get(role)) for role, output in challengers.items()}
-            if classes is None and CHAMPION in decided:
+            if given.has_alerts:
                 for role, part in parts.items():
                     part["alert"] = pa.array(alerts(challengers[role], decided.get(role)), pa.bool_())
             structs = [pa.StructArray.from_arrays(list(part.values()), list(part)) for part in parts.values()]
@@ -143,7 +125,9 @@ class Predictions:
         names = list(rows[0])
         return [self._array(name, [row[name] for row in rows]) for name in names], names
 
-    def _array(self, name: str, column: list[Any]) -> Any:
+    def _array(self, name: str, column: Any) -> Any:
+        if isinstance(column, np.ndarray):
+            return pa.array(column, mask=np.isnan(column))
         if name == "challengers":
             parts = {role: self._columns([row[role] for row in column]) for role in column[0]}
             opinions = [pa.StructArray.from_arrays(*part) for part in parts.values()]

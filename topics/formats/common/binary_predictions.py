@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from riparian.topics.formats.common.predictions import MAX_BYTES, alerts, members, opinions
+from riparian.topics.formats.common.predictions import MAX_BYTES, alerts, besides, opinions, plain
 from riparian.topics.formats.common.registered import written_by
 from riparian.topics.names import CHAMPION
 from riparian.topics.prediction_columns import PredictionColumns
@@ -67,8 +67,7 @@ class BinaryWriter:
     def write(self, given: PredictionColumns) -> list[bytes]:
         """One record an id, as in `Codec`. Fields come in the order of the schema."""
         encode, decided = self.encode, given.decided or {}
-        has_alerts = given.classes is None and CHAMPION in decided
-        has_marks = has_alerts or given.features is not None  # of challengers, by the schema
+        has_marks = given.has_alerts or given.features is not None  # of challengers, by the schema
         opinion = partial(self._opinion, given)
         before = written_by(self._schemas, "predictions")[0] + self.head
         places = {"offset": given.offsets, "label_offset": given.label_offsets, **(given.further or {})}
@@ -88,7 +87,7 @@ class BinaryWriter:
             columns.append(map(partial(self.challengers, tuple(given.challengers)), zip(*each, strict=False)))
         else:
             columns.append(repeat(self.nothing))
-        columns += (map(encode[name], found) for name, found in _besides(given, has_alerts).items())
+        columns += (map(encode[name], found) for name, found in _in_order(given).items())
         made = list(map(b"".join, zip(*columns, strict=False)))
         long = given.probabilities or (given.regions is not None and given.regions.any())
         if long and given.classes is not None and max(map(len, made), default=0) > MAX_BYTES:
@@ -115,19 +114,9 @@ class BinaryWriter:
         return opinions(out, list(map(answer, classes.values)), shares, self.nothing, self.nothing, decided)
 
 
-def _besides(given: PredictionColumns, has_alerts: bool) -> dict[str, Iterable[Any]]:
+def _in_order(given: PredictionColumns) -> dict[str, Iterable[Any]]:
     """What there is besides, by field: all that stands before the last field that is asked for, as in the schemas."""
-    found: dict[str, Iterable[Any]] = {}
-    if given.regions is not None and given.classes is None:
-        found = dict(zip(("lower", "upper"), given.regions.T.tolist(), strict=True))
-    elif given.regions is not None and given.classes is not None:
-        found = {"set": members(given.regions, given.classes.values)}
-    if given.reasons is not None:
-        found["reasons"] = given.reasons
-    if has_alerts:
-        found["alert"] = alerts(given.p, (given.decided or {})[CHAMPION])
-    if given.features is not None:
-        found["features"] = given.features
+    found = besides(given, () if given.classes is None else given.classes.values)
     n = 3 if {"lower", "set"} & found.keys() else 0
     n = next((i for i in range(len(BESIDES), 3, -1) if BESIDES[i - 1] in found), n)
-    return {name: found.get(name, repeat(None)) for name in BESIDES[:n]}
+    return {name: plain(found.get(name, repeat(None))) for name in BESIDES[:n]}

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from riparian.topics.names import CHAMPION
+from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Floats
 
 # Of a record: below what Kafka takes by default, 1 MB, with the key and beside others in a batch.
@@ -66,6 +68,28 @@ def alerts(out: Floats, decided: Floats | None) -> list[bool | None]:
         return [None] * len(out)
     known = ~(np.isnan(out[:, 0]) | np.isnan(decided))
     return [bool(one) if there else None for one, there in zip(decided == 1.0, known, strict=True)]
+
+
+def besides(given: PredictionColumns, values: Sequence[Any]) -> dict[str, Any]:
+    """What predictions say besides y and p, as far as it is asked for: field -> a value of each; None for none, NaN of
+    the ends of an interval. values : as in `members`."""
+    found: dict[str, Any] = {}
+    if given.regions is not None and given.classes is None:
+        found = dict(zip(("lower", "upper"), given.regions.T, strict=True))
+    elif given.regions is not None:
+        found["set"] = [held or None for held in members(given.regions, values)]
+    if given.reasons is not None:
+        found["reasons"] = given.reasons
+    if given.has_alerts:
+        found["alert"] = alerts(given.p, (given.decided or {})[CHAMPION])
+    if given.features is not None:
+        found["features"] = given.features
+    return found
+
+
+def plain(values: Any) -> Any:
+    """A NumPy array as Python's numbers, which encoders want; a sequence as it is."""
+    return values.tolist() if isinstance(values, np.ndarray) else values
 
 
 def members(regions: Floats, values: Sequence[Any]) -> list[list[Any]]:

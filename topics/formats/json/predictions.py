@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from riparian.topics.formats.common.predictions import MAX_BYTES, alerts, members, opinions
+from riparian.topics.formats.common.predictions import MAX_BYTES, alerts, besides, opinions, plain
 from riparian.topics.names import CHAMPION
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.records import Floats, Place, place_type
@@ -95,35 +95,19 @@ class JsonPredictionWriter:
             if at_once is not None:
                 return at_once
         y, shares = self._outputs(p, classes, probabilities, decided.get(CHAMPION))
-        columns: list[Iterable[Any]] = [ids, y, shares, repeat(model), *map(_ints, at.values())]
-        names = tuple(given.further or ())
-        if regions is not None and classes is None:
-            columns += regions.T.tolist()
-            names += ("lower", "upper")
-        elif regions is not None and classes is not None:
-            columns.append([held or None for held in members(regions, classes.values)])
-            names += ("set",)
-        if reasons is not None:
-            columns.append(reasons)
-            names += ("reasons",)
-        if classes is None and CHAMPION in decided:
-            columns.append(alerts(p, decided[CHAMPION]))
-            names += ("alert",)
-        if features is not None:
-            columns.append(features)
-            names += ("features",)
+        more = besides(given, () if classes is None else classes.values)
+        columns: list[Iterable[Any]] = [ids, y, shares, repeat(model), *map(plain, (*at.values(), *more.values()))]
         if challengers:
-            scores = classes is None and CHAMPION in decided
             parts = [
                 map(
                     _Challenger,
                     *self._outputs(output, classes, probabilities, decided.get(role)),
-                    alerts(output, decided.get(role)) if scores else repeat(msgspec.UNSET),
+                    alerts(output, decided.get(role)) if given.has_alerts else repeat(msgspec.UNSET),
                 )
                 for role, output in challengers.items()
             ]
             columns.append(map(self._struct("challengers", tuple(challengers)), *parts))
-        written = list(map(self._encode, map(_prediction_type(names), *columns)))
+        written = list(map(self._encode, map(_prediction_type((*(given.further or ()), *more)), *columns)))
         if (
             (probabilities or regions is not None)
             and classes is not None
@@ -200,8 +184,3 @@ def place_reader(further: Sequence[str] = ()) -> Callable[[bytes | None], Place]
     """What reads where a prediction record stands: ValueError where it is no prediction."""
     read: Callable[[bytes | None], Place] = reader(place_type(further))
     return read
-
-
-def _ints(values: Any) -> Any:
-    """A NumPy array as Python ints, which the encoder wants; a sequence as it is."""
-    return values.tolist() if hasattr(values, "tolist") else values
