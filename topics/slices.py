@@ -145,16 +145,8 @@ class Texts(_Cut[str]):
     @classmethod
     def chained(cls, parts: "Sequence[Texts]") -> "Texts":
         """Consecutive parts as one."""
-        if len(parts) == 1:
-            return parts[0]
-        starts, stops, pieces, n = [], [], [], 0
-        for part in parts:
-            first, last = int(part.starts.min(initial=len(part.data))), int(part.stops.max(initial=0))
-            pieces.append(memoryview(part.data)[first:last])
-            starts.append(part.starts + (n - first))
-            stops.append(part.stops + (n - first))
-            n += max(0, last - first)
-        return cls(b"".join(pieces), np.concatenate(starts), np.concatenate(stops))
+        (whole,) = chained(list(map(of_texts, parts)))
+        return cls(whole.data, whole.starts, whole.stops)
 
 
 class Coded(LazyColumn[Any]):
