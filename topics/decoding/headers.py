@@ -76,11 +76,6 @@ def inside(mapping: Mapping) -> Mapping:
     )
 
 
-def last(headers: Headers, name: str) -> bytes | None:
-    """The value of the last header of a name, None where there is none."""
-    return dict(headers).get(name)
-
-
 def trace(headers: Headers) -> list[tuple[str, bytes | None]]:
     """The trace context (W3C) of a record, as its prediction carries it on: one that is none, or too large, is left
     out."""
@@ -108,7 +103,7 @@ def column(batch: RawBatch, name: str, kind: str, bad: Bad, most: int, reason: s
             return []
         raise ValueError(f"the batch has no headers, and the stream asks for the header {name}")
     read = _READ[kind]
-    found: list[Any] = [last(headers, name) for headers in batch.headers]
+    found: list[Any] = [dict(headers).get(name) for headers in batch.headers]  # the last of a name counts
     for i, value in enumerate(found):
         if value is None:
             continue
@@ -132,10 +127,6 @@ def column(batch: RawBatch, name: str, kind: str, bad: Bad, most: int, reason: s
                 )
         bad.setdefault(i, (why[0], f"{HEADER}{name}: {why[1]}"))
     return found
-
-
-def _text(value: bytes) -> str:
-    return value.decode()
 
 
 def _time(value: bytes) -> str | int | float:
@@ -168,7 +159,7 @@ def _truth(value: bytes) -> bool | None:
     return truth
 
 
-_READ: dict[str, Callable[[bytes], Any]] = {TEXT: _text, TIME: _time, NUMBER: number, BOOLEAN: _truth}
+_READ: dict[str, Callable[[bytes], Any]] = {TEXT: bytes.decode, TIME: _time, NUMBER: number, BOOLEAN: _truth}
 
 
 class HeaderWriter:

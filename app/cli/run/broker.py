@@ -94,13 +94,13 @@ def status(data_dir: Path, as_json: bool) -> None:
 
 def _show(running: Any, data_dir: Path, as_json: bool) -> None:
     """Print a broker's record, for people or as JSON."""
-    from riparian.app.kafka.local_broker.broker import ready
+    from riparian.app.kafka.local_broker.ports import answers
 
     if as_json:
         found: dict[str, Any] = {"running": running is not None, "data_dir": str(data_dir.resolve())}
         if running is not None:
             found |= {
-                "answers": ready(running),
+                "answers": answers(running.port),
                 "bootstrap": running.bootstrap,
                 "port": running.port,
                 "pid": running.pid,
@@ -110,6 +110,6 @@ def _show(running: Any, data_dir: Path, as_json: bool) -> None:
     elif running is None:
         click.echo(f"No broker runs on {data_dir}.")
     else:
-        health = "" if ready(running) else ", which does not answer"
+        health = "" if answers(running.port) else ", which does not answer"
         process = f"process {running.pid}{health}"
         click.echo(f"Kafka {running.version} at {running.bootstrap} ({process}), data in {running.data_dir}")

@@ -230,15 +230,10 @@ def _prepare(
     return [java, *options, *mapped, "-Djava.awt.headless=true", *common, "kafka.Kafka", str(properties)]
 
 
-def ready(running: Running) -> bool:
-    """Whether it answers a client."""
-    return answers(running.port)
-
-
 def _wait_until_ready(running: Running, seconds: float) -> None:
     """Wait for the port and an answered request; BrokerError when they do not come."""
     deadline = time.monotonic() + seconds
-    while not ready(running):
+    while not answers(running.port):
         dead = not alive(running)
         if dead or time.monotonic() > deadline:
             what = "ended while starting" if dead else f"did not answer within {seconds:.0f} s"
