@@ -108,7 +108,7 @@ class WrongCommandError(ValueError):
 
 _encode = msgspec.json.Encoder().encode
 _command = msgspec.json.Decoder(Command).decode
-_event = reader(EventRecord)
+read_event = reader(EventRecord)  # an event; ValueError where it is none
 
 
 def write(record: Command | EventRecord) -> bytes:
@@ -149,8 +149,3 @@ def read_command(value: bytes | None) -> Command:
     if found.keys is not None and found.features is None:
         raise WrongCommandError(r.WRONG_COMMAND, f"{found.command}: expected `keys` only with `features`")
     return found
-
-
-def read_event(value: bytes | None) -> EventRecord:
-    """An event. ValueError where it is none."""
-    return _event(value)

@@ -44,7 +44,8 @@ def reader(of: type[_T]) -> Callable[[bytes | None], _T]:
 
 _encode = msgspec.json.Encoder().encode
 _metrics, _model, _partition = reader(_Metrics), reader(MetricsRecord), reader(PartitionRecord)
-_number, _drift = reader(_Number), reader(DriftRecord)
+_number = reader(_Number)
+read_drift = reader(DriftRecord)  # a drift record; ValueError where it is none
 
 
 def write(record: MetricsRecord | PartitionRecord | DriftRecord) -> bytes:
@@ -70,8 +71,3 @@ def read_report(value: bytes | None) -> MetricsRecord | PartitionRecord:
 def read_drift_number(value: bytes | None) -> int:
     """The number of a drift record. ValueError where it is none."""
     return _number(value).number
-
-
-def read_drift(value: bytes | None) -> DriftRecord:
-    """A drift record. ValueError where it is none."""
-    return _drift(value)
