@@ -69,14 +69,12 @@ class JsonSchema:
         document = _parsed(schema.text)
         self._tops = self._flat(document, document, 0)
 
-    def problems(self, slots: Sequence[Slot], instances: Sequence[Slot] | None, name: str) -> list[SchemaMismatch]:
-        """Where it does not fit what a stream maps. instances : the slots of each instance of a bag. name : of the
-        schema, for sentences."""
-        return self._problems(self._tops, slots, instances, name)
-
-    def _problems(
-        self, tops: list[_Way], slots: Sequence[Slot], instances: Sequence[Slot] | None, name: str
+    def problems(
+        self, slots: Sequence[Slot], instances: Sequence[Slot] | None, name: str, tops: list[_Way] | None = None
     ) -> list[SchemaMismatch]:
+        """Where it does not fit what a stream maps. instances : the slots of each instance of a bag. name : of the
+        schema, for sentences. tops : what the slots are in, None for the whole."""
+        tops = self._tops if tops is None else tops
         found: list[SchemaMismatch] = []
         for slot in slots:
             ways, around = tops, set[str]()
@@ -91,7 +89,7 @@ class JsonSchema:
                 fits.discard("integer")
             found += problem(slot, {_name_of(kind) for kind in fits}, name, lambda: self._names(tops))
             if slot.kind == s.BAG and instances is not None and "" in fits:
-                found += self._problems(self._below(ways, Index("[0]")), instances, None, name)
+                found += self.problems(instances, None, name, self._below(ways, Index("[0]")))
         return found
 
     def _below(self, ways: list[_Way], name: str) -> list[_Way]:
