@@ -426,7 +426,6 @@ class _Retry:
         if not left:
             return
         async with reading(self._connection, tp.topic, tp.partition) as reader:
-            assert reader is not None
             reader.seek(left[0])
             wanted = set(left)
             while records := await reader.read(bounds[tp].end, CHUNK):

@@ -254,12 +254,9 @@ class Outputs:
         self._tps[topic] = TopicPartition(topic, self.partition)
         return future
 
-    async def send_one(
-        self, topic: str, key: bytes | None, value: bytes, time_ms: int | None = None
-    ) -> asyncio.Future[Any]:
-        """Send a single record likewise; the future of its acknowledgement. time_ms : its stamp, now where it is left
-        out."""
-        future = await self._one(topic, value=value, key=key, timestamp_ms=time_ms)
+    async def send_one(self, topic: str, key: bytes | None, value: bytes) -> asyncio.Future[Any]:
+        """Send a single record likewise, stamped now; the future of its acknowledgement."""
+        future = await self._one(topic, value=value, key=key)
         await self._track(topic, future)
         return future
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 COLUMNS = 24
-STAT_HEIGHT, HEIGHT = 4, 8
+STAT_WIDTH, STAT_HEIGHT, WIDTH, HEIGHT = 4, 4, 12, 8
 
 
 class Query(NamedTuple):
@@ -66,7 +66,7 @@ def _panel(kind: str, title: str, about: str, queries: tuple[Query, ...], instan
     return {**panel, "targets": _targets(queries, instant)}
 
 
-def stat(title: str, unit: str, about: str, expr: str, *, red_at: float | None = None, width: int = 4) -> Panel:
+def stat(title: str, unit: str, about: str, expr: str, *, red_at: float | None = None) -> Panel:
     """One figure, its last value. red_at : from where on it is red."""
     steps: list[dict[str, Any]] = [{"color": "text", "value": None}]
     steps += [] if red_at is None else [{"color": "red", "value": red_at}]
@@ -79,7 +79,7 @@ def stat(title: str, unit: str, about: str, expr: str, *, red_at: float | None =
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
         "colorMode": "value", "graphMode": "area", "justifyMode": "auto", "orientation": "auto", "textMode": "auto",
     }  # fmt: skip
-    return Panel(content, width, STAT_HEIGHT)
+    return Panel(content, STAT_WIDTH, STAT_HEIGHT)
 
 
 def graph(
@@ -87,7 +87,7 @@ def graph(
     unit: str,
     about: str,
     *queries: Query,
-    width: int = 12,
+    width: int = WIDTH,
     height: int = HEIGHT,
     least: float | None = 0,
     most: float | None = None,
@@ -110,7 +110,7 @@ def graph(
     return Panel(content, width, height)
 
 
-def last_times(title: str, about: str, expr: str, *, width: int = 12) -> Panel:
+def last_times(title: str, about: str, expr: str) -> Panel:
     """A table of series, the latest first. expr : times in ms."""
     content = _panel("table", title, about, (Query(expr),), instant=True)
     properties = [{"id": "unit", "value": "dateTimeAsIso"}, {"id": "displayName", "value": "last"}]
@@ -119,7 +119,7 @@ def last_times(title: str, about: str, expr: str, *, width: int = 12) -> Panel:
     organize = {"excludeByName": {"Time": True}, "indexByName": {}, "renameByName": {}}
     content["transformations"] = [{"id": "organize", "options": organize}]
     content["options"] = {"showHeader": True, "sortBy": [{"displayName": "last", "desc": True}]}
-    return Panel(content, width, HEIGHT)
+    return Panel(content, WIDTH, HEIGHT)
 
 
 def choice(name: str, label: str, values: str, *, numbers: bool = False) -> dict[str, Any]:
