@@ -67,7 +67,8 @@ class PartitionTask:
         self.started = 1_700_000_000.0
         topics = {FEATURES: spec.topics.features, LABELS: spec.topics.labels}
         self.tps = {role: TP(topic, partition) for role, topic in topics.items() if topic is not None}
-        inputs = SimpleNamespace(end_offset=lambda tp: (ends or {}).get(tp), buffered_bytes=lambda tp: 0)
+        backpressure = SimpleNamespace(bytes_of=lambda tp: 0)
+        inputs = SimpleNamespace(end_offset=lambda tp: (ends or {}).get(tp), backpressure=backpressure)
         inputs.taken = lambda tp, after: after
         self.host = SimpleNamespace(inputs=inputs, topics=SimpleNamespace(unread={}))
 

@@ -347,7 +347,7 @@ class Metrics:
         for role, tp in runner.tps.items():
             buffer = runner.buffers[role]
             yield metric_names.BUFFERED, (tp.topic,), len(buffer)
-            yield metric_names.BUFFERED_BYTES, (tp.topic,), host.inputs.buffered_bytes(tp)
+            yield metric_names.BUFFERED_BYTES, (tp.topic,), host.inputs.backpressure.bytes_of(tp)
             yield metric_names.LOST, (tp.topic,), runner.gaps.n(role)
             for outcome, n in zip(("believed", "ignored"), learner.clocks[role].leaps, strict=True):
                 yield metric_names.LEAPS, (tp.topic, outcome), n

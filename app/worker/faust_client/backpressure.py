@@ -61,6 +61,7 @@ class Backpressure:
             self._paused.discard(tp)
 
     def bytes_of(self, tp: TP) -> int:
+        """Of a topic's partition."""
         one = self._of.get(tp)
         return 0 if one is None else one.n_bytes
 

@@ -90,10 +90,6 @@ class InputLogs:
 
     # -- what of them is in memory -----------------------------------------------------------------------------
 
-    def buffered_bytes(self, tp: TP) -> int:
-        """Bytes of a topic that were fetched and are not learned yet."""
-        return self.backpressure.bytes_of(tp)
-
     def add(self, tp: TP, next_offset: int, n_bytes: int) -> None:
         """What was fetched up to an offset takes so many bytes besides."""
         if self.backpressure.add(tp, next_offset, 0, n_bytes):

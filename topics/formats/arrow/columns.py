@@ -62,11 +62,7 @@ def resolve(schema: Any, path: Path) -> tuple[Any, Steps]:
         else:
             return None, ()
         kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-    return _plain_type(kind), tuple(steps)
-
-
-def _plain_type(kind: Any) -> Any:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    return (kind.value_type if pa.types.is_dictionary(kind) else kind), tuple(steps)
 
 
 def _is_list(kind: Any) -> bool:
