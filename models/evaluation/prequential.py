@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.entry import ANOMALY, VALUES
 from riparian.models.evaluation import auroc
-from riparian.models.evaluation.costs import UNDECIDED, Paid, Priced
+from riparian.models.evaluation.costs import UNDECIDED, Paid, Priced, likeliest
 from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
@@ -438,11 +438,9 @@ def _score_classes(
         if seen[label] == 0:
             seen[label] = 1
             n_seen += 1
-        prediction, highest = -1, 0.0
-        for k in range(out.shape[1]):
-            if out[r, k] > highest:
-                prediction, highest = k, out[r, k]
-        if prediction < 0:
+        prediction = likeliest(out, r)
+        known = prediction >= 0
+        if not known:
             loss = log(float(n_seen))
         else:
             loss = -log(max(out[r, label], SMALLEST))
@@ -462,7 +460,7 @@ def _score_classes(
             ring[slot, R_HIT] = hit
             ring[slot, R_LOSS] = loss
             for k in range(probabilities.shape[1]):
-                probabilities[slot, k] = out[r, k] if highest > 0.0 else seen[k] / n_seen
+                probabilities[slot, k] = out[r, k] if known else seen[k] / n_seen
         n[0] += 1
     return 0
 

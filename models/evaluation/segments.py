@@ -226,10 +226,7 @@ def _loss(out, r, label, decided, kind, code, fixed, by_amount, amount):
     if len(decided) > 0 and not np.isnan(decided[r, 0]):
         named = int(decided[r, 0])
     elif out.shape[1] > 1:
-        highest = 0.0
-        for k in range(out.shape[1]):
-            if out[r, k] > highest:
-                named, highest = k, out[r, k]
+        named = likeliest(out, r)
     return 0.0 if named == int(label) else 1.0
 
 

@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.evaluation.costs import likeliest
 from riparian.models.kernels.elementary import power
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
@@ -401,10 +402,7 @@ def _run_classes(
             for k in range(groups):
                 reaches[k] = _reach(missing, class_n[k], class_ordered[k], class_shift[k], False)
                 known = known or not np.isnan(reaches[k])
-            best, highest = -1, 0.0
-            for k in range(out.shape[1]):
-                if out[r, k] > highest:
-                    best, highest = k, out[r, k]
+            best = likeliest(out, r)
             if best < 0 or np.isnan(out[r, 0]) or not known:
                 regions[r, 0] = np.nan
                 for k in range(1, regions.shape[1]):

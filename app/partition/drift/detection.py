@@ -25,6 +25,7 @@ from riparian.models.contract import LEARN, Floats, Program
 from riparian.models.drift import create, find
 from riparian.models.drift.contract import DRIFT, WARNING
 from riparian.models.drift.scaling import CENTRE, FIRST, LEAST, WIDTH, bring, new_scale
+from riparian.models.evaluation.costs import likeliest
 from riparian.models.kernels.kernel import kernel
 from riparian.models.restoring import DamagedError, check, check_shapes, named
 from riparian.topics.records import Shift
@@ -292,10 +293,7 @@ def _score(op, row, y, out, classes, finite, places, found):
             continue
         r, error = row[i], np.nan
         if classes:
-            best, highest = -1, 0.0
-            for k in range(out.shape[1]):
-                if out[r, k] > highest:
-                    best, highest = k, out[r, k]
+            best = likeliest(out, r)
             if best >= 0:
                 error = 0.0 if best == y[i] else 1.0
         elif np.isfinite(out[r, 0]):
