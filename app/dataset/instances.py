@@ -7,7 +7,7 @@ a worker learns them. So several learners of one stream can share what was read,
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from riparian.app.stream_file.sections.record import OFFSET
 from riparian.app.stream_file.spec import Spec
 from riparian.topics.decoding.columns import Bad, ColumnDecoder, no_record
 from riparian.topics.decoding.headers import HeaderWriter
-from riparian.topics.decoding.paths import dotted
 from riparian.topics.decoding.times import milliseconds
 from riparian.topics.records import (
     BOOLEAN,
@@ -36,28 +35,16 @@ from riparian.topics.records import (
     Rejected,
     Rows,
 )
-from riparian.topics.vocabulary import MISSING, Vocabulary
+from riparian.topics.vocabulary import MISSING
+
+if TYPE_CHECKING:
+    from riparian.app.partition.learner import PartitionLearner
 
 Ints = NDArray[np.int64]
 
 ID: Path = ("id",)
 NEVER = -1  # when no label comes
 LONGEST_ESCAPE = 6  # characters that one of a text becomes in JSON, at most
-
-
-class Knowing(Protocol):
-    """What a reader teaches: of each feature its vocabulary, None where it has none, and the classes."""
-
-    vocabularies: list[Vocabulary | None]
-    classes: Vocabulary | None
-
-
-class Known:
-    """Of a stream that has learned nothing."""
-
-    def __init__(self, spec: Spec) -> None:
-        self.vocabularies: list[Vocabulary | None] = spec.vocabularies()
-        self.classes: Vocabulary | None = spec.class_vocabulary()
 
 
 class Instances(NamedTuple):
@@ -177,8 +164,8 @@ class InstanceReader:
     file, spec, goal
         The data, the stream they stand for, and the name of the target column; None where there are no labels. It is
         not read where labels are later values of a feature.
-    learner : PartitionLearner, or Known
-        Whose vocabularies are taught.
+    learner : PartitionLearner, optional
+        Whose vocabularies are taught; without it those of a stream that has learned nothing.
     clock : str, optional
         The column with the time of each row: seconds since 1970, or ISO 8601 (UTC where it says nothing else). A time
         before that of an earlier row counts as that one, as in a topic. Times are counted from the first row's.
@@ -192,12 +179,14 @@ class InstanceReader:
         file: DataFile,
         spec: Spec,
         goal: str | None,
-        learner: Knowing,
+        learner: "PartitionLearner | None" = None,
         clock: str | None = None,
         label_clock: str | None = None,
     ) -> None:
         goal = goal if spec.label.of is None else None
-        self.file, self.goal, self.learner, self.clock, self.label_clock = file, goal, learner, clock, label_clock
+        self.file, self.goal, self.clock, self.label_clock = file, goal, clock, label_clock
+        self.vocabularies = spec.vocabularies() if learner is None else learner.vocabularies
+        self.classes = spec.class_vocabulary() if learner is None else learner.classes
         mapping, self.form = spec.mapping(), _Format(spec.record.max_bytes)
         # Those that rows have; behind them what is read for keys alone, and the numbers of all in x.
         self.features = [(feature.name, feature.type) for feature in mapping.features]
@@ -245,7 +234,7 @@ class InstanceReader:
 
     def read(self, limit: int | None, size: int) -> Iterator[Instances]:
         texts = [name for name, kind in self.features if kind == NOMINAL]
-        self.file.survey([*texts, *([] if self.goal is None or self.learner.classes is None else [self.goal])], limit)
+        self.file.survey([*texts, *([] if self.goal is None or self.classes is None else [self.goal])], limit)
         first = 0
         for block in self.file.blocks(self.columns, limit, size):
             yield self._instances(block, first)
@@ -265,26 +254,27 @@ class InstanceReader:
             else:
                 columns["x", name] = file.values(block, j, name)
             for i, text in odd.items():
-                wrong.setdefault(i, _of_another_type(name, kind, text))
+                wrong.setdefault(i, _wrong(name, kind, text))
         labels: Any = None
         odd = {}
         if self.goal is not None:
-            plain = self.learner.classes is None
+            plain = self.classes is None
             labels = file.numbers(block, d, self.goal, odd) if plain else file.values(block, d, self.goal)
+        no_labels = {i: _wrong(self._y[0], NUMERIC, text, WRONG_LABEL) for i, text in odd.items()}
         if self._inside:
             columns[self._y] = labels
-            for i, text in odd.items():
-                wrong.setdefault(i, _no_label(self._y, text))
+            for i, why in no_labels.items():
+                wrong.setdefault(i, why)
         columns[ID] = [f"{self._before_number}{i}" for i in range(first, first + n)]
         records = _BlockRecords(n, x, columns, self._written(block, first, labels), wrong)
-        vocabularies = [self.learner.vocabularies[j] for j in self._own]
-        found = self._decoder.decode_features(_batch(records), vocabularies, self.learner.classes)
+        vocabularies = [self.vocabularies[j] for j in self._own]
+        found = self._decoder.decode_features(_batch(records), vocabularies, self.classes)
         y, labels_rejected = np.full(n, np.nan), list[Rejected]()
         kept = slice(None) if found.position is None else found.position
         if self._inside:
             y[kept] = np.nan if found.y is None else found.y
         elif labels is not None:
-            y, labels_rejected = self._labels(labels, first, odd)
+            y, labels_rejected = self._labels(labels, first, no_labels)
         if len(self._own) == d:
             x[kept] = found.x
         else:
@@ -306,10 +296,10 @@ class InstanceReader:
             due[[one.position for one in (*found.rejected, *labels_rejected)]] = NEVER
         return Instances(first, x, y, times, until, found.rejected, labels_rejected, keys=keys, origin=origin, due=due)
 
-    def _labels(self, labels: Any, first: int, odd: Odd) -> tuple[Floats, list[Rejected]]:
-        """The labels that there are, as records of their own."""
+    def _labels(self, labels: Any, first: int, none: dict[int, tuple[str, str]]) -> tuple[Floats, list[Rejected]]:
+        """The labels that there are, as records of their own. none : row -> why what stands there is no label."""
         missing = np.isnan(labels) if isinstance(labels, np.ndarray) else np.array([v in MISSING for v in labels], bool)
-        missing[list(odd)] = False
+        missing[list(none)] = False
         there = np.flatnonzero(~missing)
         given = labels[there] if isinstance(labels, np.ndarray) else [labels[i] for i in there.tolist()]
         ids = [str(first + i) for i in there.tolist()]
@@ -318,13 +308,13 @@ class InstanceReader:
             longest = max(map(len, given), default=0) * LONGEST_ESCAPE
             if longest + self._empty_record() > self.form.max_bytes:
                 written = self._label_writer.labels(ids, json_texts(given), [_NOW] * len(ids))
-        wrong = Bad({int(np.searchsorted(there, i)): _no_label(self._y, text) for i, text in odd.items()})
+        wrong = Bad({int(np.searchsorted(there, i)): why for i, why in none.items()})
         records = _BlockRecords(len(there), np.zeros((len(there), 0)), {ID: ids, self._y: given}, written, wrong)
-        found = self._decoder.decode_labels(_batch(records), self.learner.classes)
+        found = self._decoder.decode_labels(_batch(records), self.classes)
         y = np.full(len(labels), np.nan)
         y[there if found.position is None else there[found.position]] = found.y
-        if self._class is not None and self.learner.classes is not None:
-            y[y != self.learner.classes.find(self._class)] = np.nan
+        if self._class is not None and self.classes is not None:
+            y[y != self.classes.find(self._class)] = np.nan
         return y, [one._replace(position=int(there[one.position])) for one in found.rejected]
 
     def _written(self, block: RowBlock, first: int, labels: Any) -> Sequence[bytes] | None:
@@ -349,16 +339,11 @@ class InstanceReader:
         return self._empty
 
 
-def _of_another_type(name: str, kind: str, text: str) -> tuple[str, str]:
-    """Why a record with this in place of a number or boolean is rejected."""
+def _wrong(where: str, kind: str, text: str, reason: str | None = None) -> tuple[str, str]:
+    """Why a record with this in place of a number or boolean is rejected. reason : None: of its kind."""
     huge = kind == NUMERIC and are_json_numbers([text])
     expected = "a finite number" if kind == NUMERIC else "true or false"
-    return NOT_FINITE if huge else WRONG_TYPE, f"{name}: expected {expected}, found {text[:40]!r}"
-
-
-def _no_label(path: Path, text: str) -> tuple[str, str]:
-    """Why a label that is no number is rejected."""
-    return WRONG_LABEL, f"{dotted(path)}: expected a finite number, found {text[:40]!r}"
+    return reason or (NOT_FINITE if huge else WRONG_TYPE), f"{where}: expected {expected}, found {text[:40]!r}"
 
 
 def _of_all(column: Sequence[Any], kept: Sequence[int] | None, n: int) -> Sequence[Any]:

@@ -9,7 +9,7 @@ from riparian.app.dataset.files.data import BLOCK, MOST_NOMINAL, DataFile
 from riparian.app.dataset.guessing.envelopes import inside, unwrapped
 from riparian.app.dataset.guessing.from_file import FEW, check_left
 from riparian.app.dataset.guessing.from_topic import RARE, TopicSample, of_records
-from riparian.app.dataset.instances import InstanceReader, Known, Rejections
+from riparian.app.dataset.instances import InstanceReader, Rejections
 from riparian.app.errors import DataError
 from riparian.app.stream_file.draft import Draft, DraftFeature, most_values, write
 from riparian.app.stream_file.spec import Spec
@@ -51,7 +51,7 @@ def of_rows(draft: Draft, file: DataFile) -> Draft:
     """A draft for a file, with room for records of its rows. What else of the first rows it rejects is noted."""
     for _ in range(2):
         spec = write(draft)[1]
-        rejections, reader = Rejections(), InstanceReader(file, spec, draft.label, Known(spec))
+        rejections, reader = Rejections(), InstanceReader(file, spec, draft.label)
         for rows in reader.read(BLOCK, BLOCK):
             rejections.add(rows)
         if reader.form.largest <= spec.record.max_bytes:
