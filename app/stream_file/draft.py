@@ -104,7 +104,7 @@ class Draft(NamedTuple):
     max_bytes: int | None = None
     clock: str | None = None
     rekey_by: str | None = None
-    keys: Mapping[str, Path | str] = {}
+    keys: Mapping[str, Path] = {}
     moments: str | None = None
     brought: Sequence[str] = ()
 

@@ -25,11 +25,12 @@ from riparian.app.dataset.guessing.from_file import (
 )
 from riparian.app.errors import DataError
 from riparian.app.stream_file.draft import Draft, DraftFeature, most_values, quoted
+from riparian.app.stream_file.sections.record import KEY, OFFSET
 from riparian.topics.decoding.envelopes import AROUND, DEBEZIUM
+from riparian.topics.decoding.paths import dotted
 from riparian.topics.records import ANOMALY, BOOLEAN, CLASSIFICATION, NOMINAL, NUMERIC, REGRESSION, Headers, Path
 from riparian.topics.vocabulary import canonical
 
-KEY, OFFSET = "@key", "@offset"
 AHEAD = "1h"  # of a forecast
 BY_CHANCE = 20  # a field that is not called an id is none where fewer than one of so many labels meet a record
 NOT_SAID = "no", "yes"  # what a record is for which none says that it is what the labels are
@@ -116,12 +117,12 @@ class FieldSample:
         """Once all have been added, take the column for one of numbers or times where few cells are none."""
         for of in (number_of, iso_time):
             odd = {text for text in self._texts if of(text) is None}
-            rest = [cell for cell in self.cells if cell not in odd]
-            if 0 < (len(self.cells) - len(rest)) * RARE <= len(self.cells):
+            found = [cell for cell in self.cells if cell in odd]
+            if 0 < len(found) * RARE <= len(self.cells):
                 column = Column(False)
-                column.add(rest)
+                column.add([cell for cell in self.cells if cell not in odd])
                 if column.is_time or (column.numeric and column.task == REGRESSION):  # and no codes
-                    self.column, self.odd = column, [cell for cell in self.cells if cell in odd]
+                    self.column, self.odd = column, found
                     if self._texts == odd:
                         self.kinds.discard("text")
                     return
@@ -154,7 +155,7 @@ class ReadTopic:
         for field in self.fields.values():
             field.look()
         self.time = next((path for path, field in self.fields.items() if _is_time(path, field)), None)
-        self._ids = dict[Path | str, list[str | None]]()
+        self._ids = dict[Path, list[str | None]]()
 
     @property
     def listing(self) -> str:
@@ -162,21 +163,21 @@ class ReadTopic:
         names = [dotted(path) for path in self.fields]
         return ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
 
-    def ids(self, place: Path | str) -> list[str | None]:
+    def ids(self, place: Path) -> list[str | None]:
         """(n,), what stands at a path of each record, or its key, as text."""
         if place not in self._ids:
-            at = [m.key if isinstance(place, str) else _at(m.fields, place) for m in self.messages]
+            at = [m.key if place == KEY else _at(m.fields, place) for m in self.messages]
             self._ids[place] = [None if one is None else str(one) for one in at]
         return self._ids[place]
 
-    def partitions_of(self, place: Path | str) -> dict[str | None, set[int]]:
+    def partitions_of(self, place: Path) -> dict[str | None, set[int]]:
         """Id -> partitions with records of it."""
         found: dict[str | None, set[int]] = {}
         for message, one in zip(self.messages, self.ids(place), strict=True):
             found.setdefault(one, set()).add(message.partition)
         return found
 
-    def rows(self, *without: Path | str | None) -> dict[Path, FieldSample]:
+    def rows(self, *without: Path | None) -> dict[Path, FieldSample]:
         """Fields of the rows themselves, and of no envelope around them."""
         return {p: field for p, field in self.fields.items() if p not in without and not p[0].startswith(AROUND)}
 
@@ -193,12 +194,12 @@ class ReadTopic:
             and repeated * len(field.ids) > n
         ]
 
-    def id_places(self, given: str | None, repeated: int = 2) -> list[Path | str]:
+    def id_places(self, given: str | None, repeated: int = 2) -> list[Path]:
         """Where the id may stand, the likeliest first. given : there. repeated : as in `unique`."""
-        if given == KEY:
+        if given == dotted(KEY):
             return [KEY]
         if given is not None:
-            named: list[Path | str] = [path for path in self.fields if dotted(path) == given]
+            named = [path for path in self.fields if dotted(path) == given]
             if not named:
                 raise DataError(f"no record of {self.topic} has a field {given!r}: its fields are {self.listing}")
             return named
@@ -225,10 +226,6 @@ def _at(fields: Any, path: Path) -> Any:
     return fields
 
 
-def dotted(path: Path | str) -> str:
-    return path if isinstance(path, str) else ".".join(path)
-
-
 class Join:
     """Labels and their features, by ids.
 
@@ -238,7 +235,7 @@ class Join:
     waits : from the features to each label that met some, where their times are known, seconds
     """
 
-    def __init__(self, features: ReadTopic, ours: Path | str, labels: ReadTopic, theirs: Path | str) -> None:
+    def __init__(self, features: ReadTopic, ours: Path, labels: ReadTopic, theirs: Path) -> None:
         self.features, self.ours, self.labels, self.theirs = features, ours, labels, theirs
         first = dict[str | None, int]()
         for i, one in enumerate(features.ids(ours)):
@@ -262,7 +259,7 @@ class Join:
     @property
     def is_named(self) -> bool:
         """Whether both topics give the field one name that says whose id it is."""
-        return self.ours[-1] == self.theirs[-1] and not isinstance(self.ours, str) and _name(self.ours) not in IDS
+        return self.ours[-1] == self.theirs[-1] and self.ours != KEY and _name(self.ours) not in IDS
 
     def is_like(self, other: "Join") -> bool:
         """Whether both join the same records, but for a few."""
@@ -339,7 +336,7 @@ def of_records(
     if join is not None:
         id_path = join.ours
     else:
-        id_path = OFFSET if id_ == OFFSET else (ours.id_places(id_) or [OFFSET])[0]
+        id_path = OFFSET if id_ == dotted(OFFSET) else (ours.id_places(id_) or [OFFSET])[0]
     later = _later(ours, id_path) if join is None and label is None and task in (None, REGRESSION) else None
     goal: Path | None = None
     if later is not None:
@@ -418,7 +415,7 @@ def _unusual(fields: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value != plain.get(key)}
 
 
-def _later(topic: ReadTopic, id_: Path | str) -> tuple[Path, Path | None] | None:
+def _later(topic: ReadTopic, id_: Path) -> tuple[Path, Path | None] | None:
     """What may be forecast where no field is the label, and whose it is: of records with a time, or of something that
     measures."""
     rest = topic.rows(id_, topic.time)
@@ -530,7 +527,7 @@ def _label_beside(join: Join, given: str | None) -> Path:
 
 
 def _label(
-    topic: ReadTopic, fields: Mapping[Path, FieldSample], given: str | None, taken: set[Path | str | None], cure: str
+    topic: ReadTopic, fields: Mapping[Path, FieldSample], given: str | None, taken: set[Path | None], cure: str
 ) -> Path:
     names = [path for path in fields if path not in taken]
     if given is not None:
