@@ -25,9 +25,10 @@ Features and label of an instance have its id as their key, and go to the partit
 
 import asyncio
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, repeat
+from itertools import compress, pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -143,15 +144,11 @@ class Timeline:
                 y = [one if one is not None and canonical(decode(one)) == self._class else None for one in y]
             if due is not None:
                 self._at_their_own_time(rows.ids, y, due)
-            elif None in y:
-                labelled = [i for i, one in enumerate(y) if one is not None]
-                self._ids.extend(rows.ids[i] for i in labelled)
-                self._y.extend(one for one in y if one is not None)
-                self._due.extend(stamps[i] + schedule.delay_ms for i in labelled)
             else:
-                self._ids.extend(rows.ids)
+                there = [one is not None for one in y]
+                self._ids.extend(compress(rows.ids, there))
                 self._y.extend(one for one in y if one is not None)
-                self._due.extend([stamp + schedule.delay_ms for stamp in stamps])
+                self._due.extend(stamp + schedule.delay_ms for stamp in compress(stamps, there))
             if self._others:
                 others = [one if own is None else None for one, own in zip(rows.y, y, strict=True)]
                 rows = Rows(rows.first, rows.ids, rows.features, others, rows.sizes)
@@ -172,18 +169,10 @@ class Timeline:
 
     def labels(self, until: float, limit: int) -> ReplayRecords:
         """The messages of at most `limit` labels with stamps up to `until`."""
-        due = self._due
-        if due and due[-1] <= until and len(due) <= limit:
-            n = len(due)
-        else:
-            n = 0
-            for stamp in due:
-                if stamp > until or n == limit:
-                    break
-                n += 1
+        n = min(limit, bisect_right(self._due, until))
         ids = [self._ids.popleft() for _ in range(n)]
         y = [self._y.popleft() for _ in range(n)]
-        stamps = [due.popleft() for _ in range(n)]
+        stamps = [self._due.popleft() for _ in range(n)]
         values, headers = self.writer.labels(ids, y, stamps), self.headers.labels(ids, y, stamps)
         return ReplayRecords(list(map(str.encode, ids)), values, stamps, headers)
 
