@@ -23,8 +23,7 @@ class RiparianError(Exception):
     """
 
     def __str__(self) -> str:
-        text = super().__str__()
-        return text if text.isprintable() else "".join(map(_shown, text))
+        return "\n".join(map(safe, super().__str__().split("\n")))
 
     def within(self, place: str) -> Self:
         """A copy of an error whose sentence begins with the name of a file, as far as it does not yet."""
@@ -69,7 +68,9 @@ class StateError(RiparianError):
     """The state found in the changelog cannot be used."""
 
 
-def _shown(character: str) -> str:
-    if character.isprintable() or character == "\n":
-        return character
-    return character.encode("unicode_escape").decode()
+def safe(data: bytes | str) -> str:
+    """Text for a terminal: what would be a command to it, or not be seen, as escapes."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from riparian.app import retries
 from riparian.app.cli import cli
-from riparian.app.cli.operate.deadletters import safe
+from riparian.app.errors import safe
 from riparian.app.retries import DeadLetterRecord, LetterFilter, Overview, Ranges, letter_of, mark, marked
 from riparian.app.stream_file.spec import loads
 from riparian.topics.names import HEADER_RETRIED, dead_letter_headers

@@ -126,7 +126,7 @@ def test_what_strangers_wrote_is_no_command_to_the_terminal(monkeypatch):
         "said": [{"role": "champion", "learner": "tree", "y": "\x1b]0;", "p": {"\x07": 1.0}}],
         "label": None, "labels_read": 0, "why": None, "why_not": "no checkpoint",
     }  # fmt: skip
-    from riparian.app.cli.operate.deadletters import safe
+    from riparian.app.errors import safe
 
     shown = "\n".join(map(safe, lines(found)))
     assert "\x1b" not in shown

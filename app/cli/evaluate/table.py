@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from riparian.app.cli.operate.deadletters import safe
 from riparian.app.cli.terminal import by_value
 from riparian.app.cli.terminal.console import plain_table, stdout_console
+from riparian.app.errors import safe
 from riparian.app.evaluation.measures.measures import FROM_FIRST, MEASURES, UNLEARNED, from_first, quality
 from riparian.app.evaluation.measures.objective import Objective
 from riparian.app.stream_file.durations import format_duration

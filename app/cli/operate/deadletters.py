@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from riparian.app.cli import broker_option, json_option, load, since_option, stream_argument, with_rights
+from riparian.app.errors import safe
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:
@@ -235,14 +236,6 @@ def _place(text: str) -> tuple[int, int]:
     if not (slash and partition.isdecimal() and offset.isdecimal()):
         raise click.BadParameter(f"{text!r} is no place: write PARTITION/OFFSET, such as 0/17", param_hint="--at")
     return int(partition), int(offset)
-
-
-def safe(data: bytes | str) -> str:
-    """Text for a terminal: what would be a command to it, or not be seen, as escapes."""
-    text = data if isinstance(data, str) else data.decode("utf-8", "backslashreplace")
-    return text if text.isprintable() else "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
-    )  # fmt: skip
 
 
 def _moment(ms: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from riparian.app.cli import broker_option, json_option, load, since_option, stream_argument, with_rights
-from riparian.app.cli.operate.deadletters import safe
+from riparian.app.errors import safe
 from riparian.app.kafka.connection import Connection
 
 SHOWN = 5  # classes, or members of a pool

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from riparian.app.cli import broker_option, json_option, load, stream_argument
-from riparian.app.cli.operate.deadletters import safe
+from riparian.app.errors import safe
 from riparian.app.kafka.connection import Connection
 
 

@@ -105,12 +105,9 @@ def command(
         raise click.UsageError("--time takes the times of the rows, so it excludes --rate and --bag")
     check_label_time(label_clock, clock, label_delay != "0s")
 
-    from riparian.app.dataset.dated import DatedFile
-    from riparian.app.dataset.files.arrow import open_data
-    from riparian.app.dataset.files.data import DataFile
-    from riparian.app.dataset.files.synthetic import SyntheticFile
     from riparian.app.dataset.instances import label_times_of, times_of
     from riparian.app.errors import DataError
+    from riparian.app.evaluation.setup import Setup
     from riparian.app.stream_file.durations import format_duration, parse_duration
     from riparian.topics.codecs import BATCHED
 
@@ -123,13 +120,8 @@ def command(
         delay = parse_duration(label_delay, example="30s")
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--label-delay") from None
-    file: DataFile
-    if name is not None:
-        file = DatedFile(SyntheticFile(recipe(name, **made)), date_parts)
-    elif data is not None:
-        file = DatedFile(open_data(data), date_parts)
-    features = spec.mapping().features
-    file.find(features)
+    generated = None if name is None else recipe(name, **made)
+    file = Setup(data=data, recipe=generated, stream=spec, date_parts=date_parts).open()
     if spec.task == "multi-instance":
         bag = bag or "bag"
         target = target or ("label" if "label" in file.names else None)
@@ -139,7 +131,7 @@ def command(
         file.target(target, spec.features)
     elif target is not None:
         raise click.UsageError(f"--label names the labels, and stream {spec.name} has none: leave it out")
-    for feature in features:
+    for feature in spec.mapping().features:
         file.position(feature.name, "a feature or key of the stream")
 
     from riparian.app.cli.terminal.progress import progress

@@ -11,12 +11,11 @@ import click
 from click.core import ParameterSource
 
 from riparian.app.cli import broker_option, load, streams_argument
-from riparian.app.cli.operate.deadletters import safe
 from riparian.app.cli.run.worker import check_apart, slow_models
 from riparian.app.cli.setup import reasons_price
 from riparian.app.cli.terminal.messages import for_each
 from riparian.app.cli.terminal.parsing import WITH_RIGHTS
-from riparian.app.errors import AccessError, RiparianError, SpecError, StateError, TopicError
+from riparian.app.errors import AccessError, RiparianError, SpecError, StateError, TopicError, safe
 from riparian.app.kafka.connection import Connection
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Any
 from rich.markup import escape
 from rich.text import Text
 
-from riparian.app.cli.operate.deadletters import safe
 from riparian.app.cli.terminal.console import plain_table, stdout_console
+from riparian.app.errors import safe
 
 MOST = 12  # values of a feature
 
