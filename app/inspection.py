@@ -60,15 +60,6 @@ def summary(state: State, role: str) -> dict[str, Any]:
     }
 
 
-def importance_of(state: State, role: str, nodes: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
-    """Share of each feature in what the splits of a model do, the largest first (`models.explanation.importance`)."""
-    features = Names(state.learner.spec, state.learner, role).features
-    shares = importance(nodes, len(features), state.learner.spec.task == REGRESSION)
-    if shares is None:
-        return None
-    return dict(sorted(zip(features, shares, strict=True), key=lambda one: -one[1]))
-
-
 class Names:
     """Names for the indices and codes of a model's description. Without a role: of all features.
 
@@ -121,6 +112,17 @@ def named(node: dict[str, Any], names: Names) -> dict[str, Any]:
             for name, weights in zip(names.classes, node["values"], strict=False)
         }
     return result
+
+
+def described(state: State, role: str) -> tuple[list[dict[str, Any]], dict[str, float] | None]:
+    """The nodes of a model by name, and the share of each feature in what its splits do, the largest first
+    (`models.explanation.importance`)."""
+    spec, raw = state.learner.spec, state.learner.roles[role].model.describe()
+    names = Names(spec, state.learner, role)
+    nodes, shares = [named(node, names) for node in raw], importance(raw, len(names.features), spec.task == REGRESSION)
+    if shares is None:
+        return nodes, None
+    return nodes, dict(sorted(zip(names.features, shares, strict=True), key=lambda one: -one[1]))
 
 
 # text -----------------------------------------------------------------------------------------------------------------
@@ -298,14 +300,10 @@ def _shares(goes_by: Mapping[str, float]) -> str:
     return ", ".join(shown) + (f", {rest} more" if rest else "")
 
 
-def text(state: State, spec: Spec, role: str) -> str:
+def text(state: State, role: str) -> str:
     """A summary and the model as a tree."""
     found = summary(state, role)
-    learner = state.learner
-    names = Names(learner.spec, learner, role)
-    described = learner.roles[role].model.describe()
-    nodes = [named(node, names) for node in described]
-    goes_by = importance_of(state, role, described)
+    nodes, goes_by = described(state, role)
     given = ", ".join(f"{name}={value}" for name, value in found["parameters"].items())
     size = (
         f"{found['n_nodes']:,} nodes, {found['n_leaves']:,} leaves, depth {found['depth']}, "
@@ -332,23 +330,19 @@ def text(state: State, spec: Spec, role: str) -> str:
 # json and dot --------------------------------------------------------------------------------------------------------
 
 
-def as_json(state: State, spec: Spec, role: str) -> str:
+def as_json(state: State, role: str) -> str:
     """Summary and nodes as one JSON object."""
-    names = Names(state.learner.spec, state.learner, role)
-    described = state.learner.roles[role].model.describe()
-    nodes = [named(node, names) for node in described]
-    found = summary(state, role) | {"importance": importance_of(state, role, described)}
-    return json.dumps({**found, "nodes": nodes})
+    nodes, goes_by = described(state, role)
+    return json.dumps({**summary(state, role), "importance": goes_by, "nodes": nodes})
 
 
 def _quoted(value: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-def dot(state: State, spec: Spec, role: str) -> str:
+def dot(state: State, role: str) -> str:
     """The model as a Graphviz digraph: `riparian inspect … --format dot | dot -Tsvg`."""
-    names = Names(state.learner.spec, state.learner, role)
-    nodes = [named(node, names) for node in state.learner.roles[role].model.describe()]
+    nodes, _ = described(state, role)
     found = summary(state, role)
     title = f"{found['stream']}, partition {found['partition']}: {role} ({found['learner']}) at {found['offset']}"
     lines = [

@@ -43,9 +43,7 @@ def described(state: loading.State, role: str) -> dict[str, Any]:
     """Summary, trees and outline of a model; of a pool its members by weight, and the trees of the first."""
     if role not in state.learner.roles:
         raise StateError(f"the last checkpoint of partition {state.manifest.partition} has no model {role}")
-    names = inspection.Names(state.learner.spec, state.learner, role)
-    raw = state.learner.roles[role].model.describe()
-    nodes = [inspection.named(node, names) for node in raw]
+    (nodes, goes_by), classes = inspection.described(state, role), state.learner.classes
     lines = list(inspection.tree_lines(nodes))
     members, own = believed(nodes)  # of a pool, the trees of the member that it believes most
     trees = trees_of(own)
@@ -54,8 +52,8 @@ def described(state: loading.State, role: str) -> dict[str, Any]:
         "members": members,
         "trees": [tree for tree in trees if len(tree["nodes"]) <= MOST_NODES],
         "too_large": sum(len(tree["nodes"]) > MOST_NODES for tree in trees),
-        "classes": names.classes,
-        "importance": [one for one in (inspection.importance_of(state, role, raw) or {}).items() if one[1] > 0.0],
+        "classes": None if classes is None else [*classes.texts],
+        "importance": [one for one in (goes_by or {}).items() if one[1] > 0.0],
         "outline": lines[:MOST_LINES],
         "more_lines": max(0, len(lines) - MOST_LINES),
     }

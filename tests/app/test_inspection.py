@@ -93,10 +93,8 @@ def descend(nodes: list[dict[str, Any]], x: dict[str, Any]) -> dict[str, Any]:
     return node
 
 
-def test_the_tree_that_is_shown_is_the_tree_that_predicts(
-    spec: Spec, trained: PartitionLearner, state: loading.State
-) -> None:
-    shown = json.loads(inspection.as_json(state, spec, "champion"))
+def test_the_tree_that_is_shown_is_the_tree_that_predicts(trained: PartitionLearner, state: loading.State) -> None:
+    shown = json.loads(inspection.as_json(state, "champion"))
     assert set(shown["importance"]) == {"size", "colour", "ripe"}
     assert min(shown["importance"]["size"], shown["importance"]["colour"]) > 0.2
     assert shown["importance"]["ripe"] < 0.01
@@ -117,19 +115,19 @@ def test_the_tree_that_is_shown_is_the_tree_that_predicts(
 
 
 def test_the_summary_is_that_of_the_checkpoint(
-    spec: Spec, trained: PartitionLearner, items: dict[bytes, bytes], state: loading.State
+    trained: PartitionLearner, items: dict[bytes, bytes], state: loading.State
 ) -> None:
-    assert json.loads(inspection.as_json(state, spec, "last"))["importance"] is None
-    assert "importance" not in inspection.text(state, spec, "last")
+    assert json.loads(inspection.as_json(state, "last"))["importance"] is None
+    assert "importance" not in inspection.text(state, "last")
     assert models.described(state, "last")["importance"] == []
-    shown = json.loads(inspection.as_json(state, spec, "nb"))
+    shown = json.loads(inspection.as_json(state, "nb"))
     assert shown["importance"]["ripe"] < 0.01
     assert (shown["stream"], shown["partition"], shown["sequence"]) == ("orchard", 1, 4)
     assert (shown["offset"], shown["label_offset"], shown["instances"]) == (3000, 0, 3000)
     assert (shown["model"], shown["learner"]) == ("nb", "naive-bayes")
     metrics = trained.roles["nb"].metrics
     assert (shown["metrics"], shown["recent"]) == (metrics.metrics(), metrics.windowed())
-    text = inspection.text(state, spec, "nb")
+    text = inspection.text(state, "nb")
     assert f"on the last 1,000 labels: accuracy {metrics.windowed()['accuracy']:.4f}, " in text
     assert f"on all 3,000 labels: accuracy {metrics.metrics()['accuracy']:.4f}, " in text
     assert shown["fading"] is None
@@ -143,30 +141,28 @@ def test_the_summary_is_that_of_the_checkpoint(
 def test_figures_of_a_past_that_fades_are_not_said_to_be_of_the_last_labels() -> None:
     faded = loads(STREAM + "metrics: {fading: 0.99}\n")
     learner = learned(faded, 1, orchard(600))
-    text = inspection.text(
-        loading.restore(faded, 1, items_of(learner.snapshot(), "orchard", 1, sequence=4)), faded, "nb"
-    )
+    text = inspection.text(loading.restore(faded, 1, items_of(learner.snapshot(), "orchard", 1, sequence=4)), "nb")
     metrics = learner.roles["nb"].metrics
     assert "on the last" not in text
     assert f"on labels with the past fading by 0.99: accuracy {metrics.windowed()['accuracy']:.4f}, " in text
     assert f"on all 600 labels: accuracy {metrics.metrics()['accuracy']:.4f}, " in text
 
 
-def test_a_committee_is_shown_as_trees_by_stage_and_class(spec: Spec, state: loading.State) -> None:
-    nodes = json.loads(inspection.as_json(state, spec, "boosted"))["nodes"]
+def test_a_committee_is_shown_as_trees_by_stage_and_class(state: loading.State) -> None:
+    nodes = json.loads(inspection.as_json(state, "boosted"))["nodes"]
     roots = [(node["stage"], node["class"]) for node in nodes if "stage" in node]
     assert roots[0][0] == 0
     assert sorted(roots) == sorted((stage, name) for stage in (0, 1) for name in ("plum", "pear"))
     assert sum(nodes[0]["value"].values()) == nodes[0]["weight"] == 3000
-    text = inspection.text(state, spec, "boosted")
+    text = inspection.text(state, "boosted")
     assert re.search(r"─ stage 1, class plum\n", text)
     assert re.search(r"─ (size|colour) .*: score -?[0-9.]+, weight [0-9,.]+", text)
-    dot = inspection.dot(state, spec, "boosted")
+    dot = inspection.dot(state, "boosted")
     assert 'n0 -> n1 [label="stage 1, class' in dot
 
 
-def test_text_names_features_values_and_classes(spec: Spec, state: loading.State) -> None:
-    text = inspection.text(state, spec, "champion")
+def test_text_names_features_values_and_classes(state: loading.State) -> None:
+    text = inspection.text(state, "champion")
     assert "\nimportance: " in text
     assert "champion is a hoeffding-tree" in text
     assert "3,000 instances, 3,000 learned, 0 waiting" in text
@@ -207,9 +203,9 @@ def test_members_of_an_ensemble_have_headings() -> None:
     ]
 
 
-def test_dot_has_every_node_and_edge_once_and_quotes_text(spec: Spec, state: loading.State) -> None:
+def test_dot_has_every_node_and_edge_once_and_quotes_text(state: loading.State) -> None:
     for role in ("champion", "nb", "last"):
-        lines = inspection.dot(state, spec, role).splitlines()
+        lines = inspection.dot(state, role).splitlines()
         nodes = state.learner.roles[role].model.describe()
         assert lines[0] == 'digraph "orchard" {'
         assert lines[-1] == "}"
@@ -248,14 +244,14 @@ def test_alternate_trees_are_shown_beside_their_node() -> None:
     for row in rows[1500:]:  # the fruit are turned round
         row["y"] = {"apple": "plum", "plum": "apple"}.get(row["y"], row["y"])
     state = loading.restore(spec, 0, items_of(learned(spec, 0, rows).snapshot(), "orchard", 0, sequence=1))
-    nodes = json.loads(inspection.as_json(state, spec, "champion"))["nodes"]
+    nodes = json.loads(inspection.as_json(state, "champion"))["nodes"]
     beside = [node["alternate"] for node in nodes if "alternate" in node]
     assert beside
-    text = inspection.text(state, spec, "champion")
+    text = inspection.text(state, "champion")
     assert text.count("alternate tree") == len(beside)
     # every leaf is shown, those of the alternate trees too
     assert sum(" by " in line for line in text.splitlines()) == sum("predictor" in node for node in nodes)
-    dot = inspection.dot(state, spec, "champion")
+    dot = inspection.dot(state, "champion")
     assert dot.count("style=dashed") == len(beside)
     assert all(re.search(rf"-> n{root} .*alternate tree", dot) for root in beside)
 

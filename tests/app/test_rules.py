@@ -72,11 +72,11 @@ def test_a_candidate_in_words() -> None:
     assert rules.candidate({"parameters": {}}) == "as by default"
 
 
-def test_soft_nodes_are_shown_with_names(state: loading.State, spec: Spec) -> None:
-    shown = inspection.text(state, spec, "champion")
+def test_soft_nodes_are_shown_with_names(state: loading.State) -> None:
+    shown = inspection.text(state, "champion")
     assert "├─ 0.3 [size ≤ 0.4" in shown
     assert "└─ the rest" in shown
-    nodes = json.loads(inspection.as_json(state, spec, "champion"))["nodes"]
+    nodes = json.loads(inspection.as_json(state, "champion"))["nodes"]
     gate = nodes[0]["gate"]
     assert set(gate["importance"]) == {"size", "colour", "ripe"}
     assert sum(gate["importance"].values()) == pytest.approx(1.0)
@@ -87,15 +87,13 @@ def test_soft_nodes_are_shown_with_names(state: loading.State, spec: Spec) -> No
 
 
 @pytest.mark.parametrize("role", ["champion", "pool", "pair"])
-def test_the_importance_of_features_is_shown_as_text_json_and_on_the_page(
-    state: loading.State, spec: Spec, role: str
-) -> None:
-    shown = json.loads(inspection.as_json(state, spec, role))["importance"]
+def test_the_importance_of_features_is_shown_as_text_json_and_on_the_page(state: loading.State, role: str) -> None:
+    shown = json.loads(inspection.as_json(state, role))["importance"]
     assert sum(shown.values()) == pytest.approx(1.0)
     assert list(shown)[-1] == "ripe"
     assert shown["ripe"] < 0.1
     first = next(iter(shown))
-    assert f"\nimportance: {first} {shown[first]:.1%}, " in inspection.text(state, spec, role)
+    assert f"\nimportance: {first} {shown[first]:.1%}, " in inspection.text(state, role)
     described = models.described(state, role)
     page = described["importance"]
     assert dict(page) == shown
@@ -104,17 +102,17 @@ def test_the_importance_of_features_is_shown_as_text_json_and_on_the_page(
     assert page[0][0] == first
 
 
-def test_trees_of_a_sum_are_numbered(state: loading.State, spec: Spec) -> None:
-    lines = inspection.text(state, spec, "pair").splitlines()
+def test_trees_of_a_sum_are_numbered(state: loading.State) -> None:
+    lines = inspection.text(state, "pair").splitlines()
     assert [line for line in lines if line.startswith("tree")] == ["tree 1", "tree 2"]
 
 
-def test_a_pool_shows_its_candidates_and_the_best_ones_nodes(state: loading.State, spec: Spec) -> None:
-    shown = inspection.text(state, spec, "pool")
+def test_a_pool_shows_its_candidates_and_the_best_ones_nodes(state: loading.State) -> None:
+    shown = inspection.text(state, "pool")
     assert "─ alpha=0.3: loss " in shown
     assert "─ alpha=1.0: loss " in shown
     assert shown.count("predicts") == 1
     assert shown.count("─ tree") == 1
-    graph = inspection.dot(state, spec, "pool")
+    graph = inspection.dot(state, "pool")
     assert 'label="alpha=0.3: loss ' in graph
     assert graph.count("{") == graph.count("}") == 1

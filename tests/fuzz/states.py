@@ -299,7 +299,7 @@ class States(Target):
         learner.checkpoint()
         state = loading.State(checkpoint.decode_manifest(items[checkpoint.manifest_key(PARTITION)]), learner, 0)
         for show in (inspection.text, inspection.as_json, inspection.dot):
-            show(state, learner.spec, "champion")
+            show(state, "champion")
 
     def shrink(self, case: bytes) -> Iterator[bytes]:
         found = json.loads(case)

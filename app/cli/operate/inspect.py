@@ -36,5 +36,5 @@ def command(stream: Path, partition: int, role: str, dot: bool, as_json: bool, c
     with progress(f"stream {spec.name}", only_compiling=True):
         state = loading.load(spec, connection, partition)
         inspection.check_role(spec, role, state.learner.roles)
-        text = shown(state, spec, role)
+        text = shown(state, role)
     click.echo("\n".join(map(safe, text.split("\n"))))
