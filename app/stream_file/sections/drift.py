@@ -32,29 +32,26 @@ def _check_detectors(value: dict[str, dict[str, Any]]) -> dict[str, dict[str, An
     return {name: validate(name, value[name]) for name in sorted(value)}  # a state knows them by their places
 
 
-def _check_watched(value: Any) -> Any:
-    if value in ("none", "all"):
+def _features_or(*words: str) -> Any:
+    """The type of a field that is one of these words, or a list of features."""
+
+    def check(value: Any) -> Any:
+        if value in words:
+            return value
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            expected = f"{', '.join(words)} or a list of features"
+            raise ValueError(f"expected {expected}, found {found(value)}; write it as [age, income]")
+        check_once(value, "feature")
         return value
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ValueError(f"expected none, all or a list of features, found {found(value)}; write it as [age, income]")
-    check_once(value, "feature")
-    return value
 
-
-_DISTRIBUTED_SCHEMA = {"anyOf": [{"enum": ["all"]}, {"type": "array", "items": {"type": "string"}}]}
-_WATCHED_SCHEMA = {"anyOf": [{"enum": ["none", "all"]}, {"type": "array", "items": {"type": "string"}}]}
+    schema = {"anyOf": [{"enum": [*words]}, {"type": "array", "items": {"type": "string"}}]}
+    return Annotated[Any, BeforeValidator(check), WithJsonSchema(schema)]
 
 
 def _distributions_form(value: Any) -> Any:
     if isinstance(value, bool):
         return {} if value else None
     return value
-
-
-def _check_distributed(value: Any) -> Any:
-    if value != "all" and not isinstance(value, list):
-        raise ValueError(f"expected all or a list of features, found {found(value)}; write it as [age, income]")
-    return _check_watched(value)
 
 
 class DistributionsSpec(Section):
@@ -75,7 +72,7 @@ class DistributionsSpec(Section):
         description="Probability that a stream which does not change ever raises an alarm, of all features and looks "
         "together.",
     )
-    features: Annotated[Any, BeforeValidator(_check_distributed), WithJsonSchema(_DISTRIBUTED_SCHEMA)] = Field(
+    features: _features_or("all") = Field(  # type: ignore[valid-type]
         default="all",
         description="Features of any type that are tested beside the predictions: `all`, or a list of names.",
     )
@@ -91,7 +88,7 @@ class DriftSpec(Section):
         description="Detectors of each model's errors: `{adwin: {delta: 0.01}, ddm: {}}`, or just names, "
         "`[adwin, ddm]`.",
     )
-    features: Annotated[Any, BeforeValidator(_check_watched), WithJsonSchema(_WATCHED_SCHEMA)] = Field(
+    features: _features_or("none", "all") = Field(  # type: ignore[valid-type]
         default="none",
         description="Numeric features that are watched as well: `none`, `all`, or a list of names.",
     )

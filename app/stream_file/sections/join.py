@@ -8,7 +8,7 @@ from riparian.app.stream_file.durations import duration, format_duration
 from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.sections.keys import spread_keys
 from riparian.app.stream_file.sections.outputs import MATURED
-from riparian.app.stream_file.sections.record import Label
+from riparian.app.stream_file.sections.record import Label, check_class
 from riparian.topics.records import CLASSIFICATION, NUMERIC, REGRESSION, VALUES
 from riparian.topics.vocabulary import canonical
 
@@ -196,10 +196,9 @@ def check_presence(spec: Any) -> None:
             f'label.is: expected nothing with task {spec.task}, whose labels are numbers, found "{given}"; name the '
             "field of the label by label.y, or change the task"
         )
-    if spec.classes is not None and canonical(given) not in map(canonical, spec.classes):
-        known = ", ".join(map(str, spec.classes))
-        raise ValueError(f'label.is: expected one of classes ({known}), found "{given}"; name one of them')
-    if spec.classes is None and (long := spec.class_vocabulary().too_long(canonical(given))) is not None:
+    if spec.classes is not None:
+        check_class("label.is", given, spec.classes)
+    elif (long := spec.class_vocabulary().too_long(canonical(given))) is not None:
         raise ValueError(f"label.is: expected a class within max_class_bytes, found {long}; shorten it, or raise that")
     if other is None and (spec.record.y is None or "y" not in spec.record.model_fields_set):
         raise ValueError(
@@ -251,11 +250,7 @@ def check_unlabelled(spec: Any) -> None:
             raise ValueError(
                 f'join.unlabelled.is: expected one of classes, found "{given.is_}" and no classes; name the classes'
             )
-        if canonical(given.is_) not in map(canonical, spec.classes):
-            known = ", ".join(map(str, spec.classes))
-            raise ValueError(
-                f'join.unlabelled.is: expected one of classes ({known}), found "{given.is_}"; name one of them'
-            )
+        check_class("join.unlabelled.is", given.is_, spec.classes)
         for name, feature in spec.features.items():
             if feature.share is not None and feature.half_life and feature.half_life * 10 < given.after:
                 least = format_duration(given.after / 10)

@@ -8,10 +8,9 @@ from pydantic import AfterValidator, Field, field_serializer, model_validator
 from riparian.app.stream_file.durations import duration, format_duration
 from riparian.app.stream_file.sections.base import Section
 from riparian.app.stream_file.sections.learning import PARTITION, SHARED
-from riparian.app.stream_file.sections.record import KEY, LABEL, FeatureSpec, KeyPath
+from riparian.app.stream_file.sections.record import KEY, LABEL, FeatureSpec, KeyPath, check_class
 from riparian.topics.decoding.paths import dotted
 from riparian.topics.records import BOOLEAN, CLASSIFICATION, MULTI_INSTANCE, NUMERIC
-from riparian.topics.vocabulary import canonical
 
 KEY_BYTES = 142  # of a key without its aggregates: entry with its hash, slots, queue, times
 COLUMN_BYTES = 8  # of each number that is kept of one
@@ -183,9 +182,7 @@ def _check_feature(spec: Any, name: str, feature: FeatureSpec) -> None:
             task = f'task "{spec.task}"' if spec.task != CLASSIFICATION else "no classes"
             cure = "write mean: label for the mean of the labels" if spec.task != CLASSIFICATION else "name the classes"
             raise ValueError(f"{where}.share: expected one of classes, found {task}; {cure}")
-        if canonical(value) not in map(canonical, spec.classes):
-            known = ", ".join(map(str, spec.classes))
-            raise ValueError(f'{where}.share: expected one of classes ({known}), found "{value}"; name one of them')
+        check_class(f"{where}.share", value, spec.classes)
     if kind in ("mean", "last"):
         if value == LABEL:
             if spec.task == CLASSIFICATION:

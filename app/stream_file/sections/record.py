@@ -85,6 +85,13 @@ def _check_topic(name: str) -> str:
     return name
 
 
+def check_class(place: str, value: Scalar, classes: list[Scalar]) -> None:
+    """ValueError where a class is none of those that are named."""
+    if canonical(value) not in map(canonical, classes):
+        known = ", ".join(map(str, classes))
+        raise ValueError(f'{place}: expected one of classes ({known}), found "{value}"; name one of them')
+
+
 def name_keys(value: Any) -> Any:
     """Feature names that are numbers in YAML are texts in JSON."""
     return {str(k) if type(k) is int else k: v for k, v in value.items()} if isinstance(value, dict) else value
@@ -311,12 +318,8 @@ class FeatureSpec(ShortForm):
 
     def written(self) -> dict[str, Any]:
         """What one over a past is, as plain values; nothing of what records have."""
-        fields = (*PASTS, "by", "to", "half_life", "smooth")
-        found = {
-            field: getattr(self, field) for field in fields if getattr(self, field) is not None and field != "smooth"
-        }
-        found |= {"smooth": self.smooth} if self.smooth else {}
-        return found | ({"half_life": format_duration(self.half_life)} if self.half_life is not None else {})
+        of_pasts = {*PASTS, "by", "to", "half_life", "smooth"}
+        return self.model_dump(include=of_pasts, exclude_defaults=True, exclude_none=True)
 
     @property
     def of_labels(self) -> bool:
