@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from riparian.app.cli import UNUSABLE, cli
 from riparian.app.errors import RiparianError
 from riparian.app.kafka import admin
+from riparian.app.partition import mapped
 
 FILES = {
     "good.yaml": b"name: s\ntask: classification\nfeatures: {a: numeric}\n",
@@ -65,6 +66,7 @@ def arguments(path: tuple[str, ...], command: click.Command, stream: str, data: 
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_mistake_is_one_sentence(world, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(mapped, "_folder", None)  # of `worker`, and of no test that follows
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "folder").mkdir()
