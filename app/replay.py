@@ -297,7 +297,7 @@ async def publish(
     """
     if spec.topics.labels is None and (label_delay > 0 or due is not None):
         raise SpecError(
-            f"stream {spec.name} has its labels inside the feature records, where they cannot come later: "
+            f"stream {spec.name} has its labels inside the feature records, and replay sends them together: "
             f"leave --label-{'delay' if due is None else 'time'} out, or name a topic of labels"
         )
     await enter(spec, connection, "replay", BROKER_SECONDS)

@@ -156,7 +156,7 @@ class PartitionLearner:
             max_labels=spec.join.max_labels,
             max_bytes=spec.join.max_pending_bytes,
             bags=spec.task == MULTI_INSTANCE,
-            remembers=spec.topics.labels is not None or spec.label.of is not None,
+            remembers=spec.remembers,
             made=self.past.columns,
             past_width=past_width(spec),
             unlabelled=unlabelled_of(spec),

@@ -416,7 +416,8 @@ def _silence(draft: Draft) -> list[str]:
     if draft.after is not None:
         after, horizon = format_duration(draft.after), format_duration(max(4 * draft.after, 3600.0))
     seen = "" if draft.late is None else f": those seen came up to {rounded_up(late)} later"
-    null = "" if "is" in draft.label_record else " One that can never get a label, as it was blocked, needs a null."
+    has_null = "is" not in draft.label_record and draft.topics.get(LABELS, "") is not None
+    null = "" if not has_null else " One that can never get a label, as it was blocked, needs a null."
     return [
         f"# A record without a label is learned as {_one_line(silent)} after {after}; a later one corrects it",
         f"# (docs/build/late-labels.md). By then most labels should have come{seen}.{null}",

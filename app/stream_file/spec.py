@@ -495,6 +495,12 @@ class Spec(Fields):
         return 0 if self.task == records.ANOMALY and self.topics.labels is None else self.join.max_pending
 
     @property
+    def remembers(self) -> bool:
+        """Whether the ids of learned instances are: not where each record with a label inside is learned at once."""
+        waits = self.join.unlabelled is not None or self.label.on_repeat == "correct"
+        return waits or self.topics.labels is not None or self.label.of is not None
+
+    @property
     def outputs(self) -> dict[str, str]:
         """Role of an output topic -> its name."""
         roles = (*OUTPUTS, EVENTS) if self.control else OUTPUTS

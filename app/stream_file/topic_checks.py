@@ -54,8 +54,12 @@ def check_topics(spec: Any) -> None:
                 "topics.labels: expected a topic, or labels inside the feature records, found neither; name the "
                 "topic, or give record.y a path"
             )
-        if "label" in spec.model_fields_set:
-            raise ValueError("label: expected only with a topic of labels, found topics.labels without one; remove it")
+        read = sorted(spec.label.model_fields_set - {"on_repeat"})
+        if read:
+            raise ValueError(
+                f"label.{read[0].rstrip('_')}: expected only with a topic of labels, found topics.labels without one; "
+                "remove it"
+            )
     _check_rekey(spec, roles)
 
 

@@ -547,6 +547,24 @@ def test_labels_of_one_class_alone_are_held_against_silence(y: Any, classes: lis
     assert spec_of(*topics, label="result").join.horizon == 80 * 86_400.0
 
 
+@pytest.mark.parametrize("known", [[True, False], [True]])
+def test_labels_that_come_by_updates_of_their_records(known: list[bool]) -> None:
+    """How late they come is seen, and that those without one may be of another class."""
+    day, rows = 86_400_000, [{"id": i, "amount": i % 7 / 4, "returned": None} for i in range(200)]
+    made = [Message(str(i), row, 1000 * i) for i, row in enumerate(rows)]
+    updates = [one._replace(fields={**one.fields, "returned": known[i % len(known)]}) for i, one in enumerate(made)]
+    updates = [one._replace(time=5 * day + one.time) for one in updates if int(one.key) % 3]
+    spec = spec_of(TopicSample("orders", [*made, *updates], 1, 1), label="returned")
+    assert (spec.topics.labels, spec.record.y, list(spec.features)) == (None, ("returned",), ["amount"])
+    if known[1:]:
+        assert (spec.join.horizon, spec.join.unlabelled) == (10 * 86_400.0, None)
+    else:
+        assert (spec.classes, spec.join.unlabelled.is_) == (["false", "true"], "false")
+    one_class = [one._replace(fields=one.fields | {"returned": True}) for one in made]
+    with pytest.raises(DataError, match="has 1 value"):  # without updates, no record is known to be of another one
+        spec_of(TopicSample("orders", one_class, 1, 1), label="returned")
+
+
 def test_labels_of_one_class_alone_in_a_file_are_held_against_silence_too(tmp_path: Path) -> None:
     cards = [f"c{i % 40},{i % 97 / 4}" for i in range(2000)]
     rows = [f"{one},{'fraud' if i % 50 == 0 else ''}\n" for i, one in enumerate(cards)]

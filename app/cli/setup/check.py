@@ -323,7 +323,7 @@ def joined_bytes(spec: "Spec") -> int:
     """Bytes that remembered ids of joined instances take when there are as many as may be, per partition."""
     from riparian.app.partition.join.room import JOINED_BYTES, most_joined
 
-    if spec.topics.labels is None and spec.label.of is None:
+    if not spec.remembers:
         return 0
     return JOINED_BYTES * most_joined(spec.most_waiting, spec.join.max_pending_bytes)
 
@@ -482,6 +482,7 @@ def _of_costs(spec: "Spec") -> list[str]:
 def _of_waiting(spec: "Spec") -> list[str]:
     """What waits, and how much room it takes."""
     from riparian.app.stream_file.durations import format_duration
+    from riparian.topics.vocabulary import canonical
 
     horizon, lines = format_duration(spec.join.horizon), ["waiting for labels: nothing does"]
     if spec.most_waiting:
@@ -498,7 +499,8 @@ def _of_waiting(spec: "Spec") -> list[str]:
     if label.is_ is not None:
         lines.append(f"each record of {spec.topics.labels} is a label {label.is_}")
     if (given := spec.join.unlabelled) is not None:
-        without = "not learned" if given.is_ is None else f"learned as {given.is_}, until a label corrects it"
+        silent = None if given.is_ is None else canonical(given.is_)
+        without = "not learned" if silent is None else f"learned as {silent}, until a label corrects it"
         lines.append(f"labels wait until {format_duration(given.after)}; an instance without one by then is {without}")
     if spec.topics.labels is not None:
         lines.append(

@@ -346,7 +346,10 @@ def of_records(
     elif join is None and (task != ANOMALY or label is not None or any(map(_is_called_label, ours.fields))):
         goal = _label(ours, ours.fields, label, {id_path, ours.time}, OF_FEATURES)
     column = None if goal is None else (ours if join is None else join.labels).fields[goal].column
-    beside = ours.rows(id_path, ours.time, goal if join is None and later is None else None)
+    inside = goal if join is None and later is None else None
+    updates = None if inside is None else _updates(ours, id_path, inside)
+    met = join or updates
+    beside = ours.rows(id_path, ours.time, inside)
     judged = [_feature(path, field, beside, nominal, ignore) for path, field in beside.items()]
     where = f"topic {ours.topic}"
     said = is_ if goal is None else dotted(goal)
@@ -358,13 +361,14 @@ def of_records(
     silent = None
     if join is not None:
         silent = SILENT.get(str(is_).lower(), NOT_SAID[str(is_).lower() == NOT_SAID[0]])
-        silent = silent if column is None else silent_class(column, task)
+    if met is not None and column is not None:
+        silent = silent_class(column, task)
     kind, classes, rare = ANOMALY, list[str](), None
     if later is not None:
         kind = REGRESSION
-    elif join is not None and silent is not None:
+    elif met is not None and silent is not None:
         kind, classes = CLASSIFICATION, [silent, str(is_) if column is None else column.first]
-        rare = (classes[-1], join.share) if join.share else None
+        rare = (classes[-1], met.share) if met.share else None
     elif column is not None and said is not None:
         kind, classes = task_of(column, said, task, where)
         rare = rarest(column, classes)
@@ -394,9 +398,19 @@ def of_records(
             hints=[join.remark],
         )
     if later is None:
-        return draft._replace(record=draft.record | _unusual({"y": goal}))
+        draft = draft._replace(record=draft.record | _unusual({"y": goal}))
+        return draft if updates is None else draft._replace(late=updates.late, after=updates.soon)
     names = {path: one.name for path, one in zip(beside, named, strict=True)}
     return draft._replace(**_forecast(ours, later, names, x))
+
+
+def _updates(topic: ReadTopic, id_path: Path | str, goal: Path) -> Join | None:
+    """Records that came again with the label of their id, met with the first of it; None where none did."""
+    labelled = [one for one in topic.messages if _at(one.fields, goal) is not None]
+    if id_path == OFFSET or not labelled:
+        return None
+    join = Join(topic, id_path, ReadTopic(topic.sample._replace(messages=labelled)), id_path)
+    return join if join.late else None
 
 
 def _source(features: ReadTopic, labels: ReadTopic | None) -> str:

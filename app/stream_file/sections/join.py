@@ -230,10 +230,10 @@ def check_unlabelled(spec: Any) -> None:
                 "labels count when they come, found matured; say in join.unlabelled how long they wait, or write true"
             )
         return
-    if spec.topics.labels is None:
+    if spec.topics.labels is None and spec.record.y is None:
         raise ValueError(
-            "join.unlabelled: expected a topic of labels, since nothing waits where labels come inside the records, "
-            "found none; name topics.labels, or remove join.unlabelled"
+            "join.unlabelled: expected labels, in topics.labels or record.y, found neither; name one, or remove "
+            "join.unlabelled"
         )
     if given.after > spec.join.horizon:
         raise ValueError(
