@@ -1,6 +1,6 @@
 // Lines over time on a canvas: bands from least to largest value, marks, a cursor that all charts of a page share.
 
-import { h, colour, moment, nice, tick } from "./format.js";
+import { h, colour, dash, keyOf, moment, nice, tick } from "./format.js";
 
 const LEFT = 56, RIGHT = 12, ENDS = 58, TOP = 8, BOTTOM = 4, AXIS = 20, STRIP = 22;
 const GAP = 6; // buckets: a hole of a few is a metric that comes less often than they are wide
@@ -51,8 +51,8 @@ export class Chart {
   // the title. limit : a value that is drawn as a dashed line. reigns : of who was champion, a strip below. above : an
   // element over the canvas. ends : whether the last values stand beside the lines. fills : whether it grows with its
   // card, from `height` on. wide : whether the axis has logarithms where values span decades.
-  constructor(shared, { title, unit, lines, height = 110, format, log = false, wide = false, zero = false, least = null, most = null, axis = true, limit = null, reigns = null, above = null, ends = false, fills = false }) {
-    Object.assign(this, { shared, title, unit, lines, height, least_height: height, fills, format, log, wide, zero, least, most, axis, limit, reigns, right: ends ? ENDS : RIGHT, ends });
+  constructor(shared, { title, unit, lines, height = 110, format, log = false, wide = false, zero = false, least = null, most = null, limit = null, reigns = null, above = null, ends = false, fills = false }) {
+    Object.assign(this, { shared, title, unit, lines, height, least_height: height, fills, format, log, wide, zero, least, most, limit, reigns, right: ends ? ENDS : RIGHT, ends });
     this.canvas = h("canvas", {
       tabindex: 0, role: "slider", "aria-label": `${title} over time`, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0,
       "aria-valuetext": "no values yet",
@@ -100,19 +100,16 @@ export class Chart {
 
   // A line in the legend, with its value now or at the cursor; of several a button that switches it.
   entry(line) {
-    const value = h("b", {}, "–"), key = h("span", { class: "key" });
-    key.style.borderColor = `var(${line.colour})`;
-    key.style.borderTopStyle = line.dash?.length ? (line.dash[0] < 5 ? "dotted" : "dashed") : "solid";
+    const value = h("b", {}, dash);
     this.values.set(line.name, value);
-    const content = [key, h("span", {}, line.label, line.note ? h("span", { class: "note" }, ` ${line.note}`) : null), value];
+    const content = [keyOf(line), h("span", {}, line.label, line.note ? h("span", { class: "note" }, ` ${line.note}`) : null), value];
     if (this.lines.length < 2) return h("span", { class: "entry" }, content);
-    const button = h("button", { type: "button", class: "entry", "aria-pressed": "true", onclick: () => {
+    return h("button", { type: "button", class: "entry", "aria-pressed": "true", onclick: ({ currentTarget }) => {
       const { off } = this.shared;
       off.has(line.name) ? off.delete(line.name) : off.add(line.name);
-      button.setAttribute("aria-pressed", String(!off.has(line.name)));
+      currentTarget.setAttribute("aria-pressed", String(!off.has(line.name)));
       this.shared.draw();
     } }, content);
-    return button;
   }
 
   get shown() {
@@ -197,7 +194,7 @@ export class Chart {
     if (!history || box.width === 0) return;
     for (const each of this.files) each.disabled = false;
     const ratio = window.devicePixelRatio || 1;
-    const below = (this.axis ? AXIS : 0) + (this.reigns ? STRIP : 0);
+    const below = AXIS + (this.reigns ? STRIP : 0);
     if (this.fills) { // the picture is out of the flow, so that its card can shrink again
       this.element.style.paddingBottom = `${this.least_height + below}px`;
       const top = this.canvas.previousElementSibling.offsetTop + this.canvas.previousElementSibling.offsetHeight;
@@ -291,7 +288,7 @@ export class Chart {
 
   // Who was champion when.
   strip(pen, x, from, to, soft) {
-    const top = this.height + (this.axis ? AXIS : 0) + 2;
+    const top = this.height + AXIS + 2;
     pen.textAlign = "left";
     this.reigns.forEach(({ since, name, colour: own }, i) => {
       const begin = x(Math.max(from, since)), end = x(Math.min(to, this.reigns[i + 1]?.since ?? to));
@@ -360,7 +357,7 @@ export class Chart {
     pen.textAlign = "center";
     for (let at = Math.ceil((from - zone) / step) * step + zone; at <= to; at += step) {
       rule(Math.round(x(at)) + 0.5, TOP, Math.round(x(at)) + 0.5, bottom, grid);
-      if (this.axis && x(at) > LEFT + 20 && x(at) < right - 20) {
+      if (x(at) > LEFT + 20 && x(at) < right - 20) {
         pen.fillStyle = soft;
         pen.fillText(tick(at, step), x(at), this.height + AXIS - 6);
       }

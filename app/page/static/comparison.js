@@ -2,7 +2,7 @@
 
 import { ask } from "./actions.js";
 import { VERDICTS } from "./judgement.js";
-import { card, table } from "./widgets.js";
+import { card, polled, table } from "./widgets.js";
 import { ago, count, dash, h, moment, number, percent } from "./format.js";
 
 const MOST_PARTITIONS = 8, EVERY_MS = 5_000, WIDTH = 110, HEIGHT = 18;
@@ -28,7 +28,6 @@ function ruled(rule, control, metric) {
 
 export function comparison(app) {
   const body = h("div"), rule = h("p", { class: "note" });
-  let asked = -EVERY_MS, shown = "";
 
   function row(one, found, [low, high]) {
     const isAccuracy = found.metric === "accuracy";
@@ -50,9 +49,6 @@ export function comparison(app) {
     const order = found.rows.map((one) => one.challenger);
     const rows = found.rows.filter((one) => !several || one.partition === null)
       .sort((a, b) => order.indexOf(a.challenger) - order.indexOf(b.challenger) || (a.partition ?? -1) - (b.partition ?? -1));
-    const text = JSON.stringify([rows, found.proposed, app.status.actions, app.status.control]);
-    if (text === shown) return; // buttons keep the focus
-    shown = text;
     rule.textContent = ruled(found.rule, app.status.control, found.metric);
     if (!rows.length) {
       body.replaceChildren(h("p", { class: "empty" }, app.status.models.length < 2 ? "No challengers. Name some in the stream file to compare the champion with."
@@ -68,12 +64,6 @@ export function comparison(app) {
 
   return {
     element: card("Challengers beside the champion", null, rule, body),
-    async update() {
-      if (performance.now() - asked < EVERY_MS) return;
-      asked = performance.now();
-      try {
-        show(await app.get(`/comparison?partition=${app.partition ?? ""}`));
-      } catch { /* the stream of events says that nobody answers */ }
-    },
+    update: polled(app, `/comparison?partition=${app.partition ?? ""}`, EVERY_MS, rule, show),
   };
 }

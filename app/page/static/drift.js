@@ -1,7 +1,6 @@
 // What changed, and when: a row of marks for each signal that is watched, and every event as a row of a table.
 
-import { Shared } from "./chart.js";
-import { charts, marksOf, together } from "./pages.js";
+import { charts, marksOf, together, zoomed } from "./pages.js";
 import { card, table, timed } from "./widgets.js";
 import { distances, shifts } from "./distributions.js";
 import { SIGNS, count, h, measured, moment, signalOf } from "./format.js";
@@ -48,7 +47,7 @@ function watched({ detectors, features, distributions = [], on_drift: reaction }
 }
 
 export function drift(app) {
-  const shared = new Shared((from, to) => app.go({ from, to }));
+  const shared = zoomed(app);
   const over = timed(app, "Over time", null, ...charts(app, shared, ["objective"]));
   const body = h("div"), lanes = h("div"), figures = h("div", { class: "figures" }), task = app.status.task;
   const keys = h("span", { class: "legend" }, h("span", {}, h("span", { class: "key before" }), "before"), h("span", {}, h("span", { class: "key after" }), "after"));

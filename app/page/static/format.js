@@ -1,10 +1,10 @@
 // Numbers, times and elements. Text from topics becomes text nodes alone, never HTML.
 
 export function h(tag, attributes = {}, ...children) {
-  const svg = ["svg", "path", "text", "circle", "g", "title", "rect"].includes(tag) && attributes.svg !== false;
+  const svg = ["svg", "path", "text", "circle", "g", "title", "rect"].includes(tag);
   const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === undefined || value === null || value === false || name === "svg") continue;
+    if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
@@ -107,8 +107,9 @@ export function pieces(said, now) {
 const DASHES = [[], [10, 3], [6, 3], [14, 3, 3, 3], [4, 2], [18, 3], [8, 2, 2, 2], [3, 2]];
 export const style = (look) => ({ colour: `--m${look % 8}`, dash: DASHES[(look + Math.floor(look / 8)) % 8] });
 
-export function modelKey(look) {
-  const key = h("span", { class: "key" }), { colour: name, dash: dashes } = style(look);
+// What stands for a line in words beside it.
+export function keyOf({ colour: name, dash: dashes = [] }) {
+  const key = h("span", { class: "key" });
   key.style.borderColor = `var(${name})`;
   key.style.borderTopStyle = dashes.length ? (dashes[0] < 5 ? "dotted" : "dashed") : "solid";
   return key;

@@ -6,7 +6,7 @@ import { comparison } from "./comparison.js";
 import { segments } from "./segments.js";
 import { River } from "./tree.js";
 import { card, shareBars, sure, table, timed } from "./widgets.js";
-import { SIGNS, ago, bytes, change, count, dash, h, modelKey, moment, number, percent, span, style, ticked, valueOf, valueText, worded } from "./format.js";
+import { SIGNS, ago, bytes, change, count, dash, h, keyOf, moment, number, percent, span, style, ticked, valueOf, valueText, worded } from "./format.js";
 
 const DRIFTS = ["drift", "reset", "replace-started"];
 const AGAIN = ["improvement", "warning"], AGAIN_MS = 60_000, TEXT = 7; // pixels of a letter
@@ -133,7 +133,7 @@ function believed(app, shared) {
 
 const multiples = (...elements) => h("div", { class: "multiples" }, elements);
 
-const zoomed = (app) => new Shared((from, to) => app.go({ from, to }));
+export const zoomed = (app) => new Shared((from, to) => app.go({ from, to }));
 
 // Figures with a label above and a note below: put(name, label, value, unit, note) changes one.
 function figures(names) {
@@ -167,7 +167,7 @@ function judged(app) {
     const look = models.find((model) => model.role === "champion")?.look ?? 0;
     const then = away ?? tiles.since;
     title.textContent = found.title;
-    champion.replaceChildren("champion ", modelKey(look), found.champion);
+    champion.replaceChildren("champion ", keyOf(style(look)), found.champion);
     const alerts = found.value === null && tiles.alert_rate !== null; // until the first labels come
     if (alerts) title.textContent = found.labelled ? `Alert rate, until ${found.title.toLowerCase()} is known` : "Alert rate";
     big.replaceChildren(...valueOf(alerts ? tiles.alert_rate : found.value, alerts ? { share: true } : found).filter((each) => each));
@@ -228,7 +228,7 @@ function modelTable(app, short) {
       ...(short ? [] : [["Labels scored", "r"], ["Nodes", "r"], ["Depth", "r"], ["State", "r"]])];
     const rows = models.map((model) => {
       const role = model.role === "champion" ? h("span", { class: "role first-one" }, "champion") : h("span", { class: "role" }, "challenger");
-      const name = [modelKey(model.look), model.title, " ", role, h("span", { class: "note" }, [model.learner !== model.title ? model.learner : null, model.bytes ? bytes(model.bytes) : null].filter(Boolean).join(" · "))];
+      const name = [keyOf(style(model.look)), model.title, " ", role, h("span", { class: "note" }, [model.learner !== model.title ? model.learner : null, model.bytes ? bytes(model.bytes) : null].filter(Boolean).join(" · "))];
       const value = model.value === null ? dash : model.low === null ? valueText(model.value, objective) : sure(model, ends, valueText(model.value, objective), model.look);
       const [sign, kind] = VERDICTS[model.against?.verdict] ?? [];
       const against = model.against ? h("span", {}, h("span", { class: kind }, `${sign} ${model.against.said}`), h("span", { class: "note" }, model.against.sure)) : model.role === "champion" ? dash : "not compared yet";

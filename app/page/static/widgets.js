@@ -59,7 +59,7 @@ export function polled(app, path, ms, told, draw) {
     } finally {
       asked = Date.now();
     }
-    const text = JSON.stringify(found);
+    const text = JSON.stringify([found, app.status.control]);
     if (text === shown) return;
     shown = text;
     if (draw({ ...found, class: found.task === "anomaly" ? "anomaly" : found.class })) setTimeout(() => told.isConnected && look(), SOON_MS);
