@@ -164,6 +164,21 @@ def test_alerts_and_quality(
         assert page.title() != "1"
 
 
+def test_a_refusal_is_told_until_it_is_over(browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]]) -> None:
+    watch, serving = served
+    sock = listen("127.0.0.1", 0)
+    with serving(sock):
+        look = Look(browser, f"http://127.0.0.1:{sock.getsockname()[1]}")
+        page = look.open("taps", "quality")
+        look.until_said("No predictions yet.")
+        page.clock.install()
+        page.route("**/quality?*", lambda route: route.fulfill(status=503, body="too busy"), times=1)
+        for said in ("too busy", "No predictions yet."):
+            page.clock.fast_forward(11_000)
+            watch.tell()
+            look.until_said(said, "main")
+
+
 @pytest.mark.parametrize("task", ["anomaly", "regression", "classification"])
 def test_quality_of_other_tasks(browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]], task: str) -> None:
     watch, serving = served

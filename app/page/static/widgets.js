@@ -55,6 +55,7 @@ export function polled(app, path, ms, told, draw) {
       found = await app.get(path);
     } catch (error) {
       told.textContent = String(error.message);
+      shown = ""; // what comes next is drawn over it
       return;
     } finally {
       asked = Date.now();
