@@ -139,7 +139,7 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
         page.reload()
         wide.until_said("a: values up to 0.5 went from 50.0 % to 9.0 %.")
         wide.until_said("Distance from the reference")
-        assert page.locator("svg.histogram rect").count() > 4
+        assert page.locator(".figures svg rect").count() > 4
         assert not wide.accessible(), wide.accessible()
         page.go_back()
         page.wait_for_selector("section.ops")

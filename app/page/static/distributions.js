@@ -1,16 +1,17 @@
 // How a feature, or what a model predicts, was distributed before a drift and after it: shares of its values, bin by bin.
 
+import { plot, scale } from "./plot.js";
 import { table } from "./widgets.js";
 import { SIGNS, dash, h, moment, number, percent, signalOf } from "./format.js";
 
-const WIDTH = 360, HEIGHT = 130, BOTTOM = 22, LEFT = 38, MOST = 6, MOST_BARS = 24, MOST_ROWS = 30, LETTERS = 8;
+const HEIGHT = 170, MOST = 6, MOST_BARS = 24, MOST_ROWS = 30, LETTERS = 8, MOST_LETTERS = 42;
 const FAR = [0.25, 0.1]; // stability index, as credit scorecards are judged
 const KINDS = { values: "its values", missing: "missing values", unseen: "values that were not there before", range: "values beyond the range of before" };
 
 const short = (text) => (text.length > LETTERS ? `${text.slice(0, LETTERS - 1)}…` : text);
 
 // Names of the bins, in the order of the counts.
-export function bins({ edges, values }) {
+function bins({ edges, values }) {
   if (values) return [...values.map(String), "others", "unseen", "missing"];
   const between = edges.slice(1).map((edge, i) => `${number(edges[i])} to ${number(edge)}`);
   return [`below ${number(edges[0])}`, ...between, `above ${number(edges[edges.length - 1])}`, "missing"];
@@ -22,28 +23,24 @@ function shares(counts) {
 }
 
 // Bars of before and after side by side; bins that are empty in both at the ends are left out.
-export function histogram(event) {
+function histogram(event) {
   const { shift } = event, names = bins(shift), before = shares(shift.before), after = shares(shift.after);
   const kept = names.map((_, i) => i).filter((i) => before[i] || after[i] || (shift.edges && i > 0 && i < names.length - 2)).slice(0, MOST_BARS);
-  const most = Math.max(...kept.map((i) => Math.max(before[i], after[i]))) || 1, step = (WIDTH - LEFT - 6) / kept.length, bar = Math.max(1.5, Math.min(18, step * 0.4));
-  const y = (share) => HEIGHT - BOTTOM - (share / most) * (HEIGHT - BOTTOM - 8), parts = [];
-  for (const share of [0, most / 2, most]) {
-    parts.push(h("path", { class: "rule", d: `M${LEFT},${y(share)}H${WIDTH - 4}` }), h("text", { x: LEFT - 6, y: y(share) + 4, "text-anchor": "end" }, percent(share, 0)));
-  }
-  const every = Math.ceil((short(kept.map((i) => names[i]).reduce((a, b) => (b.length > a.length ? b : a), "")).length * 7.5) / step);
-  kept.forEach((i, k) => {
-    const x = LEFT + step * (k + 0.5), title = h("title", {}, `${names[i]}: ${percent(before[i])} before, ${percent(after[i])} after`);
-    parts.push(h("g", {}, title, h("rect", { x: x - bar, y: y(before[i]), width: bar, height: y(0) - y(before[i]), fill: "var(--slate2)" }),
-      h("rect", { x, y: y(after[i]), width: bar, height: y(0) - y(after[i]), fill: "var(--accent)" })));
-    const own = shift.values || i === 0 || i > names.length - 3;
-    const label = own ? short(i === 0 && shift.edges ? "below" : i === names.length - 2 && shift.edges ? "above" : names[i]) : number(shift.edges[i]);
-    if (k % every === 0) parts.push(h("text", { x, y: HEIGHT - 6, "text-anchor": "middle" }, label));
+  const most = Math.max(...kept.map((i) => Math.max(before[i], after[i]))) || 1;
+  const labels = kept.map((i) => {
+    if (shift.values || i === names.length - 1) return short(names[i]);
+    return i === 0 ? "below" : i === names.length - 2 ? "above" : number(shift.edges[i]);
   });
-  return h("svg", { class: "histogram", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": told(event) }, parts);
+  const every = Math.ceil((Math.max(...labels.map((label) => label.length)) * kept.length) / MOST_LETTERS);
+  const across = scale(0, kept.length, labels.map((label, k) => [k + 0.5, label]).filter((_, k) => k % every === 0));
+  return plot(told(event), across, scale(0, most, [0, most / 2, most].map((share) => [share, percent(share, 0)])), (x, y) => kept.map((i, k) => {
+    const bar = (kind, share, begin) => h("rect", { class: `bin ${kind}`, x: x(k + begin), y: y(share), width: x(0.4) - x(0), height: y(0) - y(share) });
+    return h("g", {}, h("title", {}, `${names[i]}: ${percent(before[i])} before, ${percent(after[i])} after`), bar("", before[i], 0.1), bar("after", after[i], 0.5));
+  }), HEIGHT);
 }
 
 // What differs most, in a sentence.
-export function told(event) {
+function told(event) {
   const { shift } = event, name = signalOf(event);
   const what = shift.at === undefined || shift.at === null ? KINDS[shift.kind] ?? shift.kind : shift.edges ? `values up to ${number(shift.at)}` : String(shift.at);
   return `${name}: ${what} went from ${percent(event.before)} to ${percent(event.after)}.`;
