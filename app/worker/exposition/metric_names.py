@@ -4,7 +4,7 @@ docs/reference/metrics.md is made from it (`python -m docs`). Labels are the str
 values by design (model, scope, reason, topic, part, `le`): never an id or a key.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from riparian.app.partition.drift.events import ALARM
@@ -30,51 +30,98 @@ class Metric(NamedTuple):
     bounds: tuple[float, ...] = ()
 
 
-# metric of models.evaluation.prequential -> name
-PREQUENTIAL = {
-    "accuracy": "riparian_accuracy_ratio",
-    "kappa": "riparian_kappa_ratio",
-    "kappa_temporal": "riparian_kappa_temporal_ratio",
-    "log_loss": "riparian_log_loss_nats",
-    "f1_macro": "riparian_f1_macro_ratio",
-    "balanced_accuracy": "riparian_balanced_accuracy_ratio",
-    "auroc": "riparian_auroc_ratio",
-    "cost": "riparian_mean_cost",
-    "alert_rate": "riparian_alert_rate_ratio",
-    "threshold": "riparian_decision_threshold",
-    "mae": "riparian_mean_absolute_error",
-    "rmse": "riparian_root_mean_squared_error",
-    "r2": "riparian_r2_ratio",
-    "calibration_error": "riparian_calibration_error",
-    "coverage": "riparian_coverage_ratio",
-    "interval_width": "riparian_interval_width",
-    "set_size": "riparian_set_size_classes",
-}
+QUALITY = "over the whole stream (scope overall), the last labels (window) or with the past fading (fading)"
+RECENT = "of the last labels (scope window) or with the past fading (fading)"
 
-# figure of a class -> name
-OF_CLASS = {
-    "n": "riparian_class_labels",
-    "recall": "riparian_class_recall_ratio",
-    "precision": "riparian_class_precision_ratio",
-    "f1": "riparian_class_f1_ratio",
-    "auroc": "riparian_class_auroc_ratio",
-    "coverage": "riparian_class_coverage_ratio",
+# metric of models.evaluation.prequential -> name, and what it is
+_OF_MODEL = {
+    "accuracy": ("riparian_accuracy_ratio", f"Prequential accuracy, {QUALITY}."),
+    "kappa": ("riparian_kappa_ratio", f"Cohen's kappa, {QUALITY}."),
+    "kappa_temporal": ("riparian_kappa_temporal_ratio", f"Kappa against repeating the label before, {QUALITY}."),
+    "log_loss": ("riparian_log_loss_nats", f"Log loss in nats, {QUALITY}."),
+    "f1_macro": ("riparian_f1_macro_ratio", f"Macro F1, {QUALITY}."),
+    "balanced_accuracy": ("riparian_balanced_accuracy_ratio", f"Mean recall of the classes, {QUALITY}."),
+    "auroc": (
+        "riparian_auroc_ratio",
+        "AUROC of two classes, of more the mean of each class against the rest, or of scores of anomalies, of the last "
+        "labels (scope window).",
+    ),
+    "cost": ("riparian_mean_cost", f"Mean cost of a label (decision.costs), {QUALITY}."),
+    "alert_rate": (
+        "riparian_alert_rate_ratio",
+        f"Share of the scored predictions that named the class of decision.class, {QUALITY}; of scores of anomalies, "
+        "with or without labels, the share that were alerts.",
+    ),
+    "threshold": (
+        "riparian_decision_threshold",
+        "Probability, or score of anomalies, from which on that class is named now (scope window or fading).",
+    ),
+    "mae": ("riparian_mean_absolute_error", f"Mean absolute error, {QUALITY}."),
+    "rmse": ("riparian_root_mean_squared_error", f"Root mean squared error, {QUALITY}."),
+    "r2": ("riparian_r2_ratio", f"Coefficient of determination, {QUALITY}."),
+    "calibration_error": (
+        "riparian_calibration_error",
+        f"Mean distance between confidence and accuracy, in 15 bins of confidence, {QUALITY}.",
+    ),
+    "coverage": ("riparian_coverage_ratio", f"Share of the labels that the interval or set held, {QUALITY}."),
+    "interval_width": ("riparian_interval_width", f"Mean width of the intervals, in the target's unit, {QUALITY}."),
+    "set_size": ("riparian_set_size_classes", f"Mean number of classes in a set, {QUALITY}."),
 }
+PREQUENTIAL = {field: name for field, (name, _) in _OF_MODEL.items()}
 
-# counter of the pending store -> name
-PENDING = {
-    "joined": "riparian_joined_instances_total",
-    "expired": "riparian_expired_instances_total",
-    "evicted": "riparian_evicted_instances_total",
-    "unmatched": "riparian_unmatched_labels_total",
-    "repeated_ids": "riparian_repeated_instances_total",
-    "repeated_labels": "riparian_repeated_labels_total",
-    "corrected_labels": "riparian_corrected_labels_total",
-    "forgotten_ids": "riparian_forgotten_ids_total",
-    "null_labels": "riparian_null_labels_total",
-    "assumed": "riparian_assumed_instances_total",
-    "corrections": "riparian_corrections_total",
+# figure of a class -> name, and what it is
+_OF_CLASS = {
+    "n": ("riparian_class_labels", f"Labels of a class among those that its shares are of, {RECENT}."),
+    "recall": ("riparian_class_recall_ratio", f"Share of the labels of a class that were predicted, {RECENT}."),
+    "precision": ("riparian_class_precision_ratio", f"Share of the predictions of a class that were right, {RECENT}."),
+    "f1": ("riparian_class_f1_ratio", f"Harmonic mean of recall and precision of a class, {RECENT}."),
+    "auroc": ("riparian_class_auroc_ratio", "AUROC of a class against the rest, of the last labels (scope window)."),
+    "coverage": ("riparian_class_coverage_ratio", f"Share of the labels of a class that the set held, {RECENT}."),
 }
+OF_CLASS = {field: name for field, (name, _) in _OF_CLASS.items()}
+
+# counter of the pending store -> name, and what it is
+_OF_PENDING = {
+    "joined": (
+        "riparian_joined_instances_total",
+        "Instances that met their label and were learned, since the stream began.",
+    ),
+    "expired": ("riparian_expired_instances_total", "Instances whose label did not come within the horizon."),
+    "evicted": (
+        "riparian_evicted_instances_total",
+        "Instances pushed out, unlearned, by join.max_pending or join.max_pending_bytes.",
+    ),
+    "unmatched": (
+        "riparian_unmatched_labels_total",
+        "Labels that never met an instance, or pushed out by join.max_labels.",
+    ),
+    "repeated_ids": (
+        "riparian_repeated_instances_total",
+        "Instances that wait, or were learned, already: predicted, not learned.",
+    ),
+    "repeated_labels": ("riparian_repeated_labels_total", "Labels that waited, or were learned, already: dropped."),
+    "corrected_labels": (
+        "riparian_corrected_labels_total",
+        "Labels other than the one that waited, or was learned: dropped.",
+    ),
+    "forgotten_ids": (
+        "riparian_forgotten_ids_total",
+        "Learned ids forgotten before join.horizon, by join.max_pending: their labels may come again unseen.",
+    ),
+    "null_labels": (
+        "riparian_null_labels_total",
+        "Instances that left unlearned for a label that is null: none will come.",
+    ),
+    "assumed": (
+        "riparian_assumed_instances_total",
+        "Instances learned without a label, as join.unlabelled says; they count as joined, too.",
+    ),
+    "corrections": (
+        "riparian_corrections_total",
+        "Labels that came for an instance which was learned by another one, and were learned, too.",
+    ),
+}
+PENDING = {field: name for field, (name, _) in _OF_PENDING.items()}
 
 INSTANCES = "riparian_instances_total"
 LABELS = "riparian_labels_total"
@@ -145,38 +192,21 @@ SEGMENT_LABELS = "riparian_segment_labels"
 SEGMENT_LOSS = "riparian_segment_loss"
 SEGMENT_WORSE = "riparian_segment_worse"
 
-QUALITY = "over the whole stream (scope overall), the last labels (window) or with the past fading (fading)"
-RECENT = "of the last labels (scope window) or with the past fading (fading)"
-BY_CLASS = ("model", "scope", "class")
+
+def _all(kind: str, given: Mapping[str, tuple[str, str]], labels: tuple[str, ...] = ()) -> dict[str, Metric]:
+    return {name: Metric(kind, text, labels) for name, text in given.values()}
+
 
 METRICS: dict[str, Metric] = {
     INSTANCES: Metric(COUNTER, "Instances predicted, since the stream began."),
     LABELS: Metric(COUNTER, "Valid records of the labels topic, since the stream began."),
-    PENDING["joined"]: Metric(COUNTER, "Instances that met their label and were learned, since the stream began."),
+    **_all(COUNTER, _OF_PENDING),
     WAITING: Metric(GAUGE, "Instances that wait for their label."),
     LABELS_WAITING: Metric(GAUGE, "Labels that wait for their instance."),
     SCORED_UNTIL: Metric(GAUGE, "Record time, Unix, up to which all is scored, where labels wait for a time."),
     BEHIND: Metric(GAUGE, "Instances joined here that the shared model has not learned yet (learning: shared)."),
     BEHIND_TIME: Metric(GAUGE, "Seconds since the first of these was joined, 0 where there are none."),
     BEHIND_WAIT: Metric(COUNTER, "Seconds that predictions have waited for the shared model to learn them."),
-    PENDING["expired"]: Metric(COUNTER, "Instances whose label did not come within the horizon."),
-    PENDING["evicted"]: Metric(
-        COUNTER, "Instances pushed out, unlearned, by join.max_pending or join.max_pending_bytes."
-    ),
-    PENDING["unmatched"]: Metric(COUNTER, "Labels that never met an instance, or pushed out by join.max_labels."),
-    PENDING["repeated_ids"]: Metric(COUNTER, "Instances that wait, or were learned, already: predicted, not learned."),
-    PENDING["repeated_labels"]: Metric(COUNTER, "Labels that waited, or were learned, already: dropped."),
-    PENDING["corrected_labels"]: Metric(COUNTER, "Labels other than the one that waited, or was learned: dropped."),
-    PENDING["forgotten_ids"]: Metric(
-        COUNTER, "Learned ids forgotten before join.horizon, by join.max_pending: their labels may come again unseen."
-    ),
-    PENDING["null_labels"]: Metric(COUNTER, "Instances that left unlearned for a label that is null: none will come."),
-    PENDING["assumed"]: Metric(
-        COUNTER, "Instances learned without a label, as join.unlabelled says; they count as joined, too."
-    ),
-    PENDING["corrections"]: Metric(
-        COUNTER, "Labels that came for an instance which was learned by another one, and were learned, too."
-    ),
     REJECTED: Metric(COUNTER, "Records sent to the dead letters, by reason.", ("reason",)),
     COMMANDS: Metric(COUNTER, "Commands to the stream, and what became of them.", ("command", "event")),
     IGNORED: Metric(COUNTER, "Deletes, tombstones and other changes that are no instances.", ("reason",)),
@@ -215,53 +245,8 @@ METRICS: dict[str, Metric] = {
     WAITS: Metric(COUNTER, "Times that the stream waited for a batch learner's fit.", ("model",)),
     WAIT_TIME: Metric(COUNTER, "Seconds that it waited.", ("model",)),
     SCORED: Metric(COUNTER, "Predictions of a model that met their label, since the stream began.", ("model",)),
-    PREQUENTIAL["accuracy"]: Metric(GAUGE, f"Prequential accuracy, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["kappa"]: Metric(GAUGE, f"Cohen's kappa, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["kappa_temporal"]: Metric(
-        GAUGE, f"Kappa against repeating the label before, {QUALITY}.", ("model", "scope")
-    ),
-    PREQUENTIAL["log_loss"]: Metric(GAUGE, f"Log loss in nats, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["f1_macro"]: Metric(GAUGE, f"Macro F1, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["balanced_accuracy"]: Metric(GAUGE, f"Mean recall of the classes, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["auroc"]: Metric(
-        GAUGE,
-        "AUROC of two classes, of more the mean of each class against the rest, or of scores of anomalies, of the last "
-        "labels (scope window).",
-        ("model", "scope"),
-    ),
-    PREQUENTIAL["cost"]: Metric(GAUGE, f"Mean cost of a label (decision.costs), {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["alert_rate"]: Metric(
-        GAUGE,
-        f"Share of the scored predictions that named the class of decision.class, {QUALITY}; of scores of anomalies, "
-        "with or without labels, the share that were alerts.",
-        ("model", "scope"),
-    ),
-    PREQUENTIAL["threshold"]: Metric(
-        GAUGE,
-        "Probability, or score of anomalies, from which on that class is named now (scope window or fading).",
-        ("model", "scope"),
-    ),
-    PREQUENTIAL["mae"]: Metric(GAUGE, f"Mean absolute error, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["rmse"]: Metric(GAUGE, f"Root mean squared error, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["r2"]: Metric(GAUGE, f"Coefficient of determination, {QUALITY}.", ("model", "scope")),
-    PREQUENTIAL["calibration_error"]: Metric(
-        GAUGE,
-        f"Mean distance between confidence and accuracy, in 15 bins of confidence, {QUALITY}.",
-        ("model", "scope"),
-    ),
-    PREQUENTIAL["coverage"]: Metric(
-        GAUGE, f"Share of the labels that the interval or set held, {QUALITY}.", ("model", "scope")
-    ),
-    PREQUENTIAL["interval_width"]: Metric(
-        GAUGE, f"Mean width of the intervals, in the target's unit, {QUALITY}.", ("model", "scope")
-    ),
-    PREQUENTIAL["set_size"]: Metric(GAUGE, f"Mean number of classes in a set, {QUALITY}.", ("model", "scope")),
-    OF_CLASS["n"]: Metric(GAUGE, f"Labels of a class among those that its shares are of, {RECENT}.", BY_CLASS),
-    OF_CLASS["recall"]: Metric(GAUGE, f"Share of the labels of a class that were predicted, {RECENT}.", BY_CLASS),
-    OF_CLASS["precision"]: Metric(GAUGE, f"Share of the predictions of a class that were right, {RECENT}.", BY_CLASS),
-    OF_CLASS["f1"]: Metric(GAUGE, f"Harmonic mean of recall and precision of a class, {RECENT}.", BY_CLASS),
-    OF_CLASS["auroc"]: Metric(GAUGE, "AUROC of a class against the rest, of the last labels (scope window).", BY_CLASS),
-    OF_CLASS["coverage"]: Metric(GAUGE, f"Share of the labels of a class that the set held, {RECENT}.", BY_CLASS),
+    **_all(GAUGE, _OF_MODEL, ("model", "scope")),
+    **_all(GAUGE, _OF_CLASS, ("model", "scope", "class")),
     COVERAGE_TARGET: Metric(GAUGE, "Share of the labels that predictions.coverage asks for."),
     DECISION_TARGET: Metric(GAUGE, "What decision asks for of a class.", ("target", "class")),
     ESTIMATED: Metric(
