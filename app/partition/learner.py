@@ -22,11 +22,11 @@ from riparian.app.partition.arrays import over, under
 from riparian.app.partition.changes import ARITHMETIC, LEARNING, next_origin, reconcile
 from riparian.app.partition.join.ids import Hashes, Ints
 from riparian.app.partition.join.label_delays import LabelDelays, alone, apart
-from riparian.app.partition.join.pending import PendingStore, Unlabelled
+from riparian.app.partition.join.pending import PendingStore
 from riparian.app.partition.join.series import Follow
 from riparian.app.partition.joint_work import FEW, JointWork
 from riparian.app.partition.keys.past import AHEAD_MS, Past, moments_of
-from riparian.app.partition.learning import JoinedBatch, Learning, OwnLearning, Ran, Stages
+from riparian.app.partition.learning import JoinedBatch, Learning, OwnLearning, Ran, Stages, unlabelled_of
 from riparian.app.partition.lineup.lineup import Lineup, ModelsOfState
 from riparian.app.partition.lineup.model_commands import FILES
 from riparian.app.partition.lineup.model_slot import ModelSlot
@@ -70,15 +70,6 @@ def kind_of(meta: Mapping[str, Any]) -> type[Learning]:
     return KINDS[(meta.get("settings") or {}).get(LEARNING, PARTITION)]
 
 
-def unlabelled_of(spec: Spec) -> Unlabelled | None:
-    """When labels are learned, as a stream file says it."""
-    given, classes = spec.join.unlabelled, spec.class_vocabulary()
-    if given is None:
-        return None
-    assumed = np.nan if given.is_ is None or classes is None else float(classes.find(given.is_))
-    return Unlabelled(int(given.after * 1000), assumed)
-
-
 def early_labels(learners: Iterable["PartitionLearner"]) -> str | None:
     """A sentence where labels of one class come much earlier than those of another, or alone, and nothing has them
     wait. The stream's own labels cannot."""
@@ -96,11 +87,6 @@ class Part(NamedTuple):
     stop: int
     at: int
     end: int
-
-    @classmethod
-    def of(cls, batch: JoinedBatch) -> "Part":
-        """All of it."""
-        return cls(0, len(batch.features.ids), 0, len(batch.joined.program.op))
 
 
 class PartitionLearner:
@@ -163,7 +149,7 @@ class PartitionLearner:
             corrects=spec.label.on_repeat == "correct",
             ahead_ms=None if spec.label.ahead is None else int(spec.label.ahead * 1000),
         )
-        self.learning = learning = kind(spec, self.partition, self.pending, self.past, decoder, logs, self._settle)
+        self.learning = learning = kind(spec, self.partition, self.pending, self.past, decoder, logs)
         self.vocabularies, self.classes = learning.vocabularies, learning.classes
         self.servings, self.intervals, self.segments = learning.servings, learning.intervals, learning.segments
         self.drift, self.promotion = learning.drift, learning.promotion
@@ -202,16 +188,6 @@ class PartitionLearner:
     def n_without(self) -> int:
         """Records that have left without a label since the stream began."""
         return self.pending.counts["expired"] + self.pending.counts["evicted"]
-
-    def _settle(self, spec: Spec) -> None:
-        """What this stream file says besides its models holds from here on."""
-        self.decoder.widen(spec)
-        if new := len(self.decoder.values) - self.pending.n_features:
-            self.pending.widen(new)
-        self.past.settle(spec, self.pending)
-        join = spec.join
-        bounds = join.horizon, spec.most_waiting, join.max_labels, join.max_pending_bytes
-        self.pending.bound(*bounds, unlabelled_of(spec))
 
     def warm_up(self) -> None:
         """Compile the kernels, or load them from the cache, before the first record."""
@@ -350,10 +326,10 @@ class PartitionLearner:
             decode_seconds, time.perf_counter(),
         )  # fmt: skip
 
-    def finish(self, batch: JoinedBatch, ran: Ran, part: "Part | None" = None) -> Outcome:
-        """What came of a batch, or of a part of it, that was predicted and learned."""
-        i, stop, at, end = part or Part.of(batch)
+    def finish(self, batch: JoinedBatch, ran: Ran, part: Part | None = None) -> Outcome:
+        """What came of a batch that was predicted and learned. part : None: of all of it."""
         release, features, labels, joined = batch.release, batch.features, batch.labels, batch.joined
+        i, stop, at, end = part or (0, len(features.ids), 0, len(joined.program.op))
         whole, last = stop - i == len(features.ids), stop == len(features.ids) and end == len(joined.program.op)
         program, predicted = joined.program, joined.predicted
         if not (whole and end - at == len(program.op)):
@@ -586,10 +562,6 @@ class PartitionLearner:
             **({} if self.grown is None else {"grown": list(self.grown)}),
             **of_models,
         }
-
-    def never_seen(self) -> list[str]:
-        """Features of the stream file, and the field of `label.by`, that no instance had since the state was loaded."""
-        return self.decoder.never_seen()
 
     def marks(self) -> dict[str, Mark]:
         """Role of an input topic -> mark of the last record taken."""

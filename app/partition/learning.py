@@ -5,7 +5,7 @@ Whose models they are is chosen in one place, by the stream file's `learning`: `
 partition joins, or `SharedLearning` (app/partition/shared/sharing.py), which learn the log of all partitions.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -18,7 +18,7 @@ from riparian.app.partition.changes import DECISION, DETECTORS, DISTRIBUTIONS
 from riparian.app.partition.drift.detection import Finding
 from riparian.app.partition.drift.events import Drift
 from riparian.app.partition.join.ids import Ints
-from riparian.app.partition.join.pending import Joined, PendingStore, Source
+from riparian.app.partition.join.pending import Joined, PendingStore, Source, Unlabelled
 from riparian.app.partition.join.segments import PendingCheckpoint
 from riparian.app.partition.keys.past import LabelPast, Past
 from riparian.app.partition.lineup.comparing import PromotionDecision
@@ -49,6 +49,15 @@ T = TypeVar("T")
 # those that the stage has taken (`JointItem`).
 Stages = Generator[float, None, T]
 Parts = Generator[Release, Outcome, list[Outcome]]  # of a release: each is sent its outcome, and all are returned
+
+
+def unlabelled_of(spec: Spec) -> Unlabelled | None:
+    """When labels are learned, as a stream file says it."""
+    given, classes = spec.join.unlabelled, spec.class_vocabulary()
+    if given is None:
+        return None
+    assumed = np.nan if given.is_ is None or classes is None else float(classes.find(given.is_))
+    return Unlabelled(int(given.after * 1000), assumed)
 
 
 class Ran(NamedTuple):
@@ -103,8 +112,6 @@ class Learning:
     past : Past
     decoder : PartitionDecoder
     logs : LogPositions
-    settle : callable
-        Called with a stream file that holds from here on.
 
     Attributes
     ----------
@@ -142,7 +149,6 @@ class Learning:
         past: Past,
         decoder: PartitionDecoder,
         logs: LogPositions,
-        settle: Callable[[Spec], None],
     ) -> None:
         self.partition, self._pending, self._past = partition, pending, past
         self.decoder, self.logs = decoder, logs
@@ -151,7 +157,6 @@ class Learning:
         self._deciding = DecisionPolicy(spec, self.classes)
         self._deciding.fit(n_outputs)
         self.servings = Servings(spec, pending, self._deciding, self._settle)
-        self._settled = settle
         self._join()
         self.intervals = Intervals(spec, n_outputs, pending)
         self.segments = BySegment(spec, partition, pending, decoder.values)
@@ -185,7 +190,13 @@ class Learning:
 
     def _settle(self, spec: Spec) -> None:
         """What this stream file says besides its models holds from here on."""
-        self._settled(spec)
+        self.decoder.widen(spec)
+        if new := len(self.decoder.values) - self._pending.n_features:
+            self._pending.widen(new)
+        self._past.settle(spec, self._pending)
+        join = spec.join
+        bounds = join.horizon, spec.most_waiting, join.max_labels, join.max_pending_bytes
+        self._pending.bound(*bounds, unlabelled_of(spec))
         self._deciding.settle(spec)
         self.drift.settle(spec)
         self.intervals.settle(spec)

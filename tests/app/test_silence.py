@@ -93,13 +93,11 @@ class Learner:
         self.n_without = self.n_without_before = 0
         self.pending = SimpleNamespace(counts={"expired": 0, "evicted": 0})
         self.absent: list[str] = []
-        self.delays, self.decoder = LabelDelays(), SimpleNamespace(classes=SimpleNamespace(texts=["ok", "fraud"]))
+        self.delays, classes = LabelDelays(), SimpleNamespace(texts=["ok", "fraud"])
+        self.decoder = SimpleNamespace(classes=classes, never_seen=lambda: self.absent)
         self.spec = SimpleNamespace(
             join=SimpleNamespace(unlabelled=None, horizon=7 * 86_400.0), label=SimpleNamespace(of=None)
         )
-
-    def never_seen(self) -> list[str]:
-        return self.absent
 
     def see(self, instances: int, labels: int, joined: int) -> None:
         self.n_instances += instances

@@ -124,7 +124,7 @@ class JoinWatchdog:
         n = sum(learner.n_instances - self._instances.get(learner.partition, 0) for learner in learners)
         if n < LEAST:
             return
-        absent = set.intersection(*(set(learner.never_seen()) for learner in learners)) - self._absent
+        absent = set.intersection(*(set(learner.decoder.never_seen()) for learner in learners)) - self._absent
         series = series_field(self.spec)
         for name in sorted(absent):
             so = "and is learned so" if series is None or name != dotted(series[1]) else "and none gets a label"
