@@ -101,11 +101,6 @@ class Changes(NamedTuple):
         """Sentences; a state with any of them cannot be used."""
         return [change.sentence for change in self.found if change.fate == REFUSED]
 
-    @property
-    def moved(self) -> bool:
-        """Whether a model has another role than it had, or none before."""
-        return any(role != source for role, source in self.takes.items())
-
 
 def next_origin(meta: Mapping[str, Any]) -> list[int]:
     """The origin (see `PartitionLearner`) of a state that is not the fold of the records before it any more."""

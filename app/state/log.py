@@ -69,6 +69,8 @@ class StateLog:
         Stored bytes by hash: those that are live, and those read since the last manifest.
     n_bytes : int
         Bytes of the records from the first that is kept.
+    data : bytes, optional
+        The last manifest as it stands in the changelog.
     """
 
     def __init__(self, partition: int, beside: "Mapping[int, StateLog] | None" = None) -> None:
@@ -82,7 +84,7 @@ class StateLog:
         self._prefix = chunk_prefix(partition)
         self._records: deque[StateRecord] = deque()
         self._where: dict[bytes, int] = {}  # hash -> offset of its last record
-        self._data: bytes | None = None  # of the last manifest
+        self.data: bytes | None = None
         self._at = -1  # its offset
         self._manifest: Manifest | None = None
         self._needed: dict[bytes, None] | None = None  # by the last manifest and its past
@@ -119,19 +121,14 @@ class StateLog:
                 self.chunks[digest] = value
                 self._where[digest] = offset
         elif key == self._key:
-            self._data, self._at = value, offset
+            self.data, self._at = value, offset
             self._manifest = self._needed = None
-
-    @property
-    def data(self) -> bytes | None:
-        """The last manifest as it stands in the changelog."""
-        return self._data
 
     @property
     def manifest(self) -> Manifest | None:
         """The last manifest; None where there is none. StateError where it cannot be read."""
-        if self._manifest is None and self._data is not None:
-            self._manifest = decode_manifest(self._data)
+        if self._manifest is None and self.data is not None:
+            self._manifest = decode_manifest(self.data)
         return self._manifest
 
     def past_manifest(self, past: KeptCheckpoint) -> Manifest | None:
@@ -174,7 +171,7 @@ class StateLog:
         """Bytes of the records that are live."""
         per_record = RECORD_BYTES + len(self._prefix) + 32
         live = sum(len(self.chunks[d]) + per_record for d in self.needed() if d in self.chunks)
-        return live + (0 if self._data is None else len(self._data) + per_record)
+        return live + (0 if self.data is None else len(self.data) + per_record)
 
     # -- the older checkpoints ---------------------------------------------------------------------------------
 
@@ -190,13 +187,13 @@ class StateLog:
             Hashes that the next checkpoint needs for itself.
         """
         last = self.manifest
-        if last is None or self._data is None or count == 0:
+        if last is None or self.data is None or count == 0:
             return [], {}
         past, new = list(last.past), dict[bytes, bytes]()
         if not past or last.created_ms - past[0].created_ms >= every_ms:
-            digest = hash_of(self._data)
+            digest = hash_of(self.data)
             past.insert(0, last.as_past(digest))
-            new[digest] = pack(self._data)
+            new[digest] = pack(self.data)
         past = [p for p in past[:count] if p.digest in new or p.digest in self.chunks]
         limit = max(PAST_BYTES, PAST_SHARE * sum(len(self.chunks.get(d, b"")) for d in last.chunks()))
         taken, extra, kept = set(chunks), 0, list[KeptCheckpoint]()

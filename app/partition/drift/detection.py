@@ -222,7 +222,7 @@ class Signal:
         """Compile the kernels, or load them from the cache."""
         twin = Signal({name: detector.parameters() for name, detector in self.detectors.items()}, self.kind)
         twin.update(np.zeros(1))
-        scores(self.kind, EMPTY, np.zeros((0, 1)))
+        errors(self.kind, EMPTY, np.zeros((0, 1)))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Live arrays: everything that is known."""
@@ -266,18 +266,9 @@ def _scale_of(sums: Floats, errors: bool) -> Floats:
     return scale
 
 
-def scores(kind: str, program: Program, out: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Places in `program` of the LEARNs, and their errors against what was predicted for their rows: NaN where that was
-    nothing."""
-    return _scored(kind, program, out, False)
-
-
-def errors(kind: str, program: Program, out: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Scores of predictions, without those for which nothing was predicted."""
-    return _scored(kind, program, out, True)
-
-
-def _scored(kind: str, program: Program, out: Floats, finite: bool) -> tuple[NDArray[np.int64], Floats]:
+def errors(kind: str, program: Program, out: Floats, finite: bool = True) -> tuple[NDArray[np.int64], Floats]:
+    """Places in `program` of the LEARNs, and their errors against what was predicted for their rows. finite : leave out
+    those for which nothing was predicted, which are NaN."""
     places, found = np.empty(len(program.op), np.int64), np.empty(len(program.op))
     n = _score(program.op, program.row, program.y, out, kind == MISTAKES, finite, places, found)
     return places[:n], found[:n]

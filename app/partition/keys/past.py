@@ -39,21 +39,21 @@ class KeyTables:
     ----------
     spec : Spec
     plans : mapping of str to Plan
+
+    Attributes
+    ----------
+    now : int
+        Stream time, ms.
     """
 
     def __init__(self, spec: Spec, plans: Mapping[str, Plan]) -> None:
         self._stream, self._secret = spec.name, secret(spec.name)
-        self._now = 0
+        self.now = 0
         self._known = {name: KeyRows(one) for name, one in plans.items()}
         self._width = len(spec.features)
 
     def __bool__(self) -> bool:
         return bool(self._known)
-
-    @property
-    def now(self) -> int:
-        """Stream time, ms."""
-        return self._now
 
     @property
     def n_bytes(self) -> int:
@@ -89,7 +89,7 @@ class KeyTables:
             self._known[name] = known[name]
             self._known[name].settle(plans[name])
         if not self:
-            self._now = 0  # a state has none
+            self.now = 0  # a state has none
 
     def drop(self, name: str, words: NDArray[np.uint64]) -> bool:
         """Forget a key, (2,); whether anything was known of it. ValueError where the state has other hashes."""
@@ -116,7 +116,7 @@ class KeyTables:
         return found
 
     def _numbers(self) -> dict[str, NDArray[Any]]:
-        return {"now": np.array([self._now]), "secret": self._secret} if self else {}
+        return {"now": np.array([self.now]), "secret": self._secret} if self else {}
 
     def checkpoint(self) -> PendingCheckpoint:
         """What changed since the last call. Call it between steps."""
@@ -130,7 +130,7 @@ class KeyTables:
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `state` gave, or what all checkpoints together came to."""
         if "now" in arrays:
-            self._now = int(arrays["now"][0])
+            self.now = int(arrays["now"][0])
         self.hash_as(arrays)
         for name, rows in self._known.items():
             rows.restore(under(arrays, f"{name}/"))
@@ -192,7 +192,7 @@ class LabelPast(KeyTables):
         partitions, ms. y : (n,) codes of classes, below 0 of one that counts nothing, or targets.
         """
         n = len(rows)
-        now = np.maximum.accumulate(np.concatenate(([self._now], now)))
+        now = np.maximum.accumulate(np.concatenate(([self.now], now)))
         events = Events(np.full(n, LABEL, np.int8), np.zeros(n, np.int64), rows[:, 0].copy(), now[1:], y)
         nothing = np.zeros((0, 0))
         for i, (name, (most, idle)) in enumerate(zip(names, bounds, strict=True)):
@@ -200,7 +200,7 @@ class LabelPast(KeyTables):
                 if (most, idle) != UNCOUNTED:
                     known.settle(known.plan._replace(most=most, idle=idle))
                 known.fold(events, _hashes(rows, 1 + 2 * i), nothing, nothing, nothing)
-        self._now = int(now[-1])
+        self.now = int(now[-1])
 
     def read(self, times: Ints, hashes: Mapping[str, Hashes], before: Floats, after: Floats) -> None:
         """Read the aggregates of the keys of records, which changes nothing. times : (n,) ms, of the records. hashes
@@ -305,7 +305,7 @@ class Past(KeyTables):
                 pending.past[joined.predicted, at : at + 2] = hashes[name].view(np.int64)
         x, shape = features.x.copy(), (n, len(self.columns))
         before, after = np.full(shape, np.nan), np.full(shape, np.nan)
-        now = np.concatenate(([self._now], known + self.origin))
+        now = np.concatenate(([self.now], known + self.origin))
         for name, rows in self._known.items():
             column = beside.get(name) if self._whole and len(rows.plan.labels) else None
             events = self._events(program, joined.repeated, own, now, None if column is None else pending.past)
@@ -313,7 +313,7 @@ class Past(KeyTables):
             rows.fold(events, np.ascontiguousarray(found), x, before, after)
         if labels is not None and n:
             labels.read(own, hashes, before, after)
-        self._now = int(now[-1])
+        self.now = int(now[-1])
         for ratio in self._ratios:
             after[:, ratio.out] = _divided(_column(ratio.above, x, after), _column(ratio.below, x, before))
         x[:, self.columns] = after

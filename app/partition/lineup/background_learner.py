@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.app.partition.arrays import over
-from riparian.app.partition.drift.detection import MISTAKES, scores
+from riparian.app.partition.drift.detection import MISTAKES, errors
 from riparian.models.contract import LEARN, PREDICT, Bags, Floats, Learner, Program
 from riparian.models.restoring import check_shapes, named
 
@@ -83,7 +83,7 @@ class BackgroundLearner:
         fresh = np.zeros_like(answers)
         self.model.run(Program(both[only], row[only], y[only], w[only]), x, fresh)
         labels = Program(op[learns], again.astype(np.int32), program.y[learns], program.w[learns])
-        pair = np.column_stack([scores(self.kind, labels, of)[1] for of in (answers, fresh)])
+        pair = np.column_stack([errors(self.kind, labels, of, finite=False)[1] for of in (answers, fresh)])
         if self.kind == MISTAKES:  # who does not know is wrong
             pair[np.isnan(pair)] = 1.0
         pair = pair[np.isfinite(pair).all(axis=1)]

@@ -27,10 +27,6 @@ class Histogram:
         self._counts = np.zeros(len(bounds) + 1, dtype=np.int64)
         self.sum = 0.0
 
-    @property
-    def count(self) -> int:
-        return int(self._counts.sum())
-
     def observe(self, value: float) -> None:
         """Count one value."""
         self._counts[bisect_left(self._list, value)] += 1
