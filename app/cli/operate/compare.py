@@ -64,18 +64,12 @@ def command(stream: Path, as_json: bool, connection: Connection) -> None:
 
 def _show(stream: str, rows: "list[ChallengerComparison]", unit: str | None) -> None:
     """Print a table, and what its numbers are. unit : of losses; None of shares of errors."""
-    from rich.table import Table
-
-    from riparian.app.cli.terminal.console import stdout_console
+    from riparian.app.cli.terminal.console import plain_table, stdout_console
 
     def number(x: float, sign: str = "") -> str:
         return f"{x:{sign}.4g}" if unit else f"{100 * x:{sign}.2f}"
 
-    table = Table(title=f"{stream}: {unit or 'errors in %'}", padding=(0, 0, 0, 0))
-    for heading in ("challenger", "partition"):
-        table.add_column(heading)
-    for heading in ("labels", "since", "champion's", "its", "fewer by", "interval"):
-        table.add_column(heading, justify="right")
+    table = plain_table(["challenger", "partition"], ["labels", "since", "champion's", "its", "fewer by", "interval"])
     table.add_column("is")
     for row in rows:
         since = "-" if row.since is None else datetime.fromtimestamp(row.since / 1000, UTC).strftime("%m-%d %H:%M")
@@ -90,7 +84,7 @@ def _show(stream: str, rows: "list[ChallengerComparison]", unit: str | None) -> 
             f"{number(row.low, '+')} {number(row.high, '+')}",
             row.verdict,
         )
-    stdout_console().print(table)
+    stdout_console().print(f"{stream}: {unit or 'errors in %'}", table, sep="\n")
     sentence = f"The intervals hold together at all times with a confidence of {100 * rows[0].confidence:g} %."
     if unit:
         sentence += f" An error counts as {max(row.reach for row in rows):.4g} at most."

@@ -50,19 +50,15 @@ def _print_lag(stream: Path, connection: Connection, as_json: bool) -> None:
 
 def _show(stream: str, report: "LagReport", total: int | None) -> None:
     """Print the report as a table."""
-    from rich.table import Table
-
-    from riparian.app.cli.terminal.console import stdout_console
+    from riparian.app.cli.terminal.console import plain_table, stdout_console
 
     workers = f"{report.workers} worker{'' if report.workers == 1 else 's'}"
-    table = Table(title=f"{stream}: {workers}, group {report.group}")
-    table.add_column("topic", overflow="fold")
-    for heading in ("partition", "start", "end", "processed", "checkpoint", "lag"):
-        table.add_column(heading, justify="right")
+    table = plain_table(["topic"], ["partition", "start", "end", "processed", "checkpoint", "lag"])
     for row in report.rows:
         numbers = (row.start, row.end, row.processed, row.committed, row.lag)
         table.add_row(row.topic, str(row.partition), *("-" if n is None else f"{n:,}" for n in numbers))
     console = stdout_console()
+    console.print(f"{stream}: {workers}, group {report.group}", soft_wrap=True)
     console.print(table)
     if total is not None:
         waits = sum(row.lag or 0 for row in report.rows if row.copied)

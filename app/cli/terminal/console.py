@@ -1,6 +1,7 @@
 """Where tables are printed, and how."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,10 +17,12 @@ def stdout_console() -> Console:
     return made
 
 
-def plain_table(texts: Sequence[str], figures: Sequence[str] = (), *, whole: bool = False, **options: bool) -> Table:
+def plain_table(texts: Sequence[str], figures: Sequence[str] = (), *, whole: bool = False, **options: Any) -> Table:
     """Without lines, of columns with these headings. whole : whether no cell is broken into lines. options : Rich's."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), **options)  # type: ignore[arg-type]
-    for headings, justify in ((texts, "left"), (figures, "right")):
-        for heading in headings:
-            table.add_column(heading, justify=justify, no_wrap=whole)  # type: ignore[arg-type]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), **options)
+    fit: Any = {"no_wrap": whole, "overflow": "ellipsis" if whole else "fold"}
+    for heading in texts:
+        table.add_column(heading, **fit)
+    for heading in figures:
+        table.add_column(heading, justify="right", **fit)
     return table
