@@ -128,8 +128,10 @@ def round_figure(wanted: int) -> int:
         power *= 10
 
 
-def scalar(text: str) -> str:
-    """A text as YAML reads it back, in a flow sequence too."""
+def scalar(text: str | None) -> str:
+    """A text, or null, as YAML reads it back, in a flow sequence too."""
+    if text is None:
+        return "null"
     return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else quoted(text)
 
 
@@ -196,18 +198,18 @@ def _topics(draft: Draft, named: Mapping[str, str | None]) -> list[str]:
     if not draft.rekey:
         return [
             _line(
-                f"topics: {{features: {scalar(named[FEATURES] or '')}, labels: {_or_null(named[LABELS])}}}",
+                f"topics: {{features: {scalar(named[FEATURES])}, labels: {scalar(named[LABELS])}}}",
                 "" if named[LABELS] else NO_LABELS if draft.label is None else inside,
             )
         ]
     if draft.rekey_by is not None:
         return [
             f"# {_one_line(draft.rekey)}, so workers copy the topic by it:",
-            f"rekey: {{features: {scalar(named[FEATURES] or '')}, by: {scalar(draft.rekey_by)}}}",
+            f"rekey: {{features: {scalar(named[FEATURES])}, by: {scalar(draft.rekey_by)}}}",
             f"topics: {{features: {scalar(topic_name(draft.name, FEATURES) + '.copied')}}}",
         ]
     copies = ", ".join(f"{role}: {scalar(topic_name(draft.name, role) + '.copied')}" for role in named)
-    sources = ", ".join(f"{role}: {scalar(topic or '')}" for role, topic in named.items())
+    sources = ", ".join(f"{role}: {scalar(topic)}" for role, topic in named.items())
     return [
         f"# {_one_line(draft.rekey)}, so workers copy both topics by id:",
         f"rekey: {{{sources}}}",
@@ -238,10 +240,6 @@ def listed(values: Sequence[str], what: str) -> str:
     """ "3 values: a, b, c", and not more of them than a line holds."""
     shown = ", ".join(quoted(value[:30]) for value in values[:MOST_SHOWN])
     return f"{len(values):,} {what}: {shown}{', …' if len(values) > MOST_SHOWN else ''}"
-
-
-def _or_null(text: str | None) -> str:
-    return "null" if text is None else scalar(text)
 
 
 def _path(path: Path | str | int | None) -> str:
@@ -411,7 +409,7 @@ def _watch(draft: Draft) -> list[str]:
 
 def _silence(draft: Draft) -> list[str]:
     """What is said of records without a label, where all labels are of one class."""
-    silent, late = scalar(draft.silent or ""), draft.late or 0.0
+    silent, late = scalar(draft.silent), draft.late or 0.0
     after, horizon = "14d", f"{max(60, 2 * math.ceil(late / DAY))}d"
     if draft.after is not None:
         after, horizon = format_duration(draft.after), format_duration(max(4 * draft.after, 3600.0))
