@@ -227,6 +227,10 @@ class Prequential(WindowStatistic):
         found = self._summarise(n, *self._recent_sums(), self._negligible)
         return found | self._ranks().mean | self.paid.metrics(recent=True)
 
+    def confusion(self) -> Floats:
+        """(K, K) float64: weight by label (row) and prediction (column) over the whole stream."""
+        return self._state.confusion[:, 1:].copy()
+
     def by_class(self) -> dict[int, dict[str, float]]:
         """Class code -> `n` (weight of its labels), `recall`, `precision` and `f1` over the whole stream, of the
         classes that occurred as label or as prediction; what is undefined is absent. Of anomalies 1 alone, alerts."""

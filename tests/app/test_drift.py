@@ -266,4 +266,4 @@ def test_predictions_of_who_knew_nothing_are_null_and_say_nothing_of_the_model(t
     assert learner.roles["champion"].metrics.metrics()["n"] == scored
     assert learner.roles["champion"].signal.totals[0] == joined - nothing
     if task == "classification":  # the others have no predicted class
-        assert learner.roles["champion"].metrics.counts()[:, 1:].sum() == joined - nothing
+        assert learner.roles["champion"].metrics.confusion().sum() == joined - nothing
