@@ -1,5 +1,6 @@
 """A real Chromium for the tests of the live page: without it they are left out."""
 
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -98,6 +99,11 @@ class Look:
             if again:
                 self.page.set_viewport_size({"width": WIDE + PHONE - width, "height": HEIGHT})
                 self.page.locator("#theme").click()
+
+    def picture(self, name: str) -> None:
+        """For people to look at, in the folder that PAGE_PICTURES names."""
+        if folder := os.environ.get("PAGE_PICTURES"):
+            self.page.screenshot(path=f"{folder}/{name}-{self.page.viewport_size['width']}.png", full_page=True)
 
     def until_it_fits(self) -> None:
         """Until nothing is wider than the window, which charts learn a frame after its width has changed."""

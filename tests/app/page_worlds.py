@@ -6,7 +6,6 @@ writes a picture of each, wide and as on a phone, into the folder.
 """
 
 import math
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from riparian.app.kafka.local_broker.ports import listen
 from riparian.app.page.view import StreamView, now_ms
 from riparian.app.stream_file.spec import loads
 from riparian.topics import commands, reports
@@ -355,8 +353,7 @@ def shown(folder: Path, names: list[str], actions: bool = False, told: bool = Tr
         if told:
             WORLDS[name].tell(view, now)
     with serving_of(folder, *views, actions=actions) as (watch, serving):
-        sock: socket.socket = listen("127.0.0.1", 0)
         watch.progress = None
         watch.away_since = now if told and any(WORLDS[name].away for name in names) else None
-        with serving(sock):
-            yield f"http://127.0.0.1:{sock.getsockname()[1]}", watch
+        with serving() as url:
+            yield url, watch

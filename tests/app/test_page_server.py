@@ -5,20 +5,18 @@ import logging
 import re
 import resource
 import socket
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from riparian.app.kafka.local_broker.ports import listen
 from riparian.app.worker.exposition.connection_limits import MAX_CONNECTIONS
-from tests.app.page_server import Fed, served
+from tests.app.page_server import Fed, Serving, served
 from tests.processes import PATIENCE
 
 __all__ = ["served"]  # a fixture
 
-Served = tuple[Fed, Callable[[socket.socket], Any]]
+Served = tuple[Fed, Serving]
 TYPED = b"Content-Type: application/json\r\n"
 N = 400
 OTHER_SITE = b"Sec-Fetch-Site: cross-site\r\n"
@@ -62,9 +60,8 @@ CASES: list[tuple[int, bytes, dict[str, Any]]] = [
 
 def test_odd_requests_are_answered_and_none_is_an_error_of_ours(served: Served, caplog: Any) -> None:
     _, serving = served
-    sock = listen("127.0.0.1", 0)
-    port = sock.getsockname()[1]
-    with serving(sock), caplog.at_level(logging.WARNING):
+    with serving() as url, caplog.at_level(logging.WARNING):
+        port = int(url.rpartition(":")[2])
         for status, path, more in CASES:
             assert ask(port, path, **more) == status, (path[:60], more)
     assert not caplog.records
@@ -80,9 +77,8 @@ def test_more_idle_connections_than_may_be_leave_the_page_answering(
     served: Served, caplog: Any, many_files: None
 ) -> None:
     watch, serving = served
-    sock = listen("127.0.0.1", 0)
-    port = sock.getsockname()[1]
-    with serving(sock), ExitStack() as opened, caplog.at_level(logging.WARNING):
+    with serving() as url, ExitStack() as opened, caplog.at_level(logging.WARNING):
+        port = int(url.rpartition(":")[2])
         live = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE))
         live.sendall(b"GET /api/streams/taps/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert b"text/event-stream" in live.recv(65_536)

@@ -1,10 +1,7 @@
 """What the live page shows in a real Chromium, state by state, without Kafka: its server is given the records."""
 
-import os
 import re
-import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +9,15 @@ import msgspec
 import pytest
 
 from riparian.app import retries
-from riparian.app.kafka.local_broker.ports import listen
 from riparian.app.page.view import StreamView, now_ms
 from riparian.topics import reports
 from riparian.topics.records import Distance, MetricsRecord, SegmentFigures
 from tests.app.page_records import SHIFT, compared, drift, letter, model, part, view_of
-from tests.app.page_server import Fed, served, serving_of
+from tests.app.page_server import Fed, Serving, browser, chromium, served, serving_of, site
 from tests.app.page_worlds import WORLDS, shown
-from tests.browser import Look, browser, chromium
+from tests.browser import Look
 
-__all__ = ["browser", "chromium", "served"]  # fixtures
+__all__ = ["browser", "chromium", "served", "site"]  # fixtures
 
 
 def parts(now: int, **fields: Any) -> list[bytes]:
@@ -33,11 +29,8 @@ def champions(now: int, **fields: Any) -> list[bytes]:
     return [model(partition=partition, time=now, accuracy=0.86, **fields) for partition in (0, 1)]
 
 
-def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]]) -> None:
+def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Serving]) -> None:
     watch, serving = served
-    sock = listen("127.0.0.1", 0)
-    port = sock.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
     looks, read = list[Look](), set[int]()
 
     def said(text: str, where: str = "#verdict", title: str = "") -> None:
@@ -51,7 +44,7 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
             looks.reverse()
             assert not looks[0].accessible(), (text, looks[0].accessible())
 
-    with serving(sock):
+    with serving() as url:
         for width, scheme in ((1280, "light"), (390, "dark")):
             look = Look(browser, url, viewport={"width": width, "height": 900}, color_scheme=scheme)
             looks.append(look)
@@ -65,7 +58,7 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
         said("Waiting for a worker", "#pill")
         said("Nothing is in taps.metrics yet")
 
-        now = int(time.time() * 1000)
+        now = now_ms()
         nothing = {"learned": 0, "labels": 0, "waiting": 900}
         watch.tell(*parts(now - 2000, **nothing | {"offset": 800, "instances": 800}), *parts(now - 1000, **nothing))
         said("1,800 predictions are out, and labels are awaited.")
@@ -81,12 +74,12 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
         watch.tell(model("second", 0, now - 300, accuracy=0.9, comparison=compared(9000, 0.0, -0.02, 0.02)))
         said("All is well")
 
-        now = int(time.time() * 1000)  # half a minute later nobody would work
+        now = now_ms()  # half a minute later nobody would work
         watch.tell(*parts(now, **before | {"lag": {"features": 4000}}))
         said("Partitions 0 and 1 are behind by 8,000 records", title="behind")
 
-        watch.views[0].take_drift(drift(), int(time.time() * 1000))
-        now = int(time.time() * 1000)  # half a minute later nobody would work
+        watch.views[0].take_drift(drift(), now_ms())
+        now = now_ms()  # half a minute later nobody would work
         watch.tell(*parts(now + 10, **before | {"alarms": ["champion"]}))
         said("Errors of the champion rose", title="▲ drift")
         watch.away_since = now
@@ -134,7 +127,7 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
         page.get_by_role("table", name="Events of drift").wait_for()
         assert page.locator("svg.strip").count() == 1
         moved = {"model": None, "signal": "a", "detector": "two-sample", "before": 0.5, "after": 0.09}
-        watch.views[0].take_drift(drift(**moved, shift=SHIFT), int(time.time() * 1000))
+        watch.views[0].take_drift(drift(**moved, shift=SHIFT), now_ms())
         watch.tell(*parts(now + 20, **before | {"distances": [Distance("a", 0.31, 0.8, 0.01, outside=0.02)]}))
         page.reload()
         wide.until_said("a: values up to 0.5 went from 50.0 % to 9.0 %.")
@@ -152,7 +145,7 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
         said("Throughput–since ", "main")
         watch.views[0].partitions.clear()
         watch.views[0].events.clear()
-        soon = int(time.time() * 1000)
+        soon = now_ms()
         watch.tell(*parts(soon - 300_000), *parts(soon, **{"offset": 9000, "instances": 9000, "waiting": 8100}))
         said("Labels come no more.", title="no labels")
         said("70.0 % of the predictions are expected to be right")
@@ -161,12 +154,10 @@ def test_each_state_is_shown_and_ends(browser: Any, served: tuple[Fed, Callable[
 
     for look in looks:
         look.until_said("No contact since", "#pill")
-    sock = listen("127.0.0.1", port)
-    with serving(sock):  # without a reload
+    with serving(int(url.rpartition(":")[2])):  # without a reload
         for look in looks:
             look.until_said("Live", "#pill")
             assert look.page.title().startswith("no labels")
-            look.context.close()
 
 
 @pytest.fixture(scope="module")
@@ -183,14 +174,14 @@ def gallery(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def test_a_stream_in_each_state_has_its_sentence_and_first_figure(gallery: tuple[Fed, Look], state: str) -> None:
     """Wide and as on a phone, light and dark: nothing goes wrong, nothing is cut, and everyone can read it. With
     PAGE_PICTURES=FOLDER a picture of each is written."""
-    folder, world, (watch, look) = os.environ.get("PAGE_PICTURES"), WORLDS[state], gallery
+    world, (watch, look) = WORLDS[state], gallery
     now = now_ms()
     look.wrong.clear()  # of the state before
     world.tell(next(view for view in watch.views if view.spec.name == state), now)
     watch.away_since = now if world.away else None
     watch.version += 1
     page = look.open(state, "overview")
-    for width in look.everywhere():
+    for _ in look.everywhere():
         look.until_said(world.said, "#verdict h1")
         if world.first:
             look.until_said(world.first, "p.big")
@@ -198,8 +189,7 @@ def test_a_stream_in_each_state_has_its_sentence_and_first_figure(gallery: tuple
             look.until_drawn()
         else:
             assert page.locator("main .card:visible").count() == 0
-        if folder:
-            page.screenshot(path=Path(folder) / f"{state}-{width}.png", full_page=True)
+        look.picture(state)
     if state == "recovering":  # drifts of others leave room for the champion's
         drifts = page.locator("main .timeline .sign").all_inner_texts()
         assert (drifts.count("◇"), drifts.count("◆")) == (3, 1)
@@ -231,7 +221,7 @@ def test_what_makes_a_page_ready_is_little_and_neither_update_nor_theme_makes_a_
         )
         assert 0 < sent < 80_000
         page.evaluate("document.querySelectorAll('canvas, main > .card').forEach((each) => { each.stood = true; })")
-        view, now = watch.views[0], int(time.time() * 1000)
+        view, now = watch.views[0], now_ms()
         last = view.models["champion", 0]
         classes = {**last.classes, "fraud": {**last.classes["fraud"], "recall": 0.125}}
         watch.tell(reports.write(msgspec.structs.replace(last, time=now, classes=classes)))
@@ -243,7 +233,6 @@ def test_what_makes_a_page_ready_is_little_and_neither_update_nor_theme_makes_a_
         page.locator("#theme").click()
         look.until(f"(light) => {drawn} !== light", light)
         assert page.evaluate(stood)
-        look.context.close()
 
 
 AXES = """async () => {
@@ -305,7 +294,6 @@ def test_marks_follow_the_width_a_line_is_switched_off_and_a_drag_zooms(browser:
         look.until_said("Recall at 1 % alerts", "a.stream")
         assert not look.accessible(), look.accessible()
         assert not look.wrong, look.wrong
-        look.context.close()
 
 
 def test_what_comes_when_one_has_gone_on_changes_nothing(browser: Any, tmp_path: Path) -> None:
@@ -328,7 +316,6 @@ def test_what_comes_when_one_has_gone_on_changes_nothing(browser: Any, tmp_path:
         assert not page.locator("#tabs *").count()
         assert choice.input_value() == ""
         assert not look.wrong, look.wrong
-        look.context.close()
 
 
 def test_all_streams_are_told_anew_under_the_focus(browser: Any, tmp_path: Path) -> None:
@@ -350,7 +337,6 @@ def test_all_streams_are_told_anew_under_the_focus(browser: Any, tmp_path: Path)
         assert page.evaluate("document.activeElement.dataset.stream") == names[1]
         assert page.evaluate("document.querySelector('#streams select').known")
         assert not look.wrong, look.wrong
-        look.context.close()
 
 
 def test_charts_go_on_after_the_stream_of_events_was_refused(browser: Any, tmp_path: Path) -> None:
@@ -362,7 +348,6 @@ def test_charts_go_on_after_the_stream_of_events_was_refused(browser: Any, tmp_p
         with page.expect_request(re.compile(r"/history\?")):
             refused[0].fulfill(status=503)
         look.until_said("Live", "#pill")
-        look.context.close()
 
 
 def test_a_tree_is_there_with_its_buttons(browser: Any, tmp_path: Path) -> None:
@@ -379,7 +364,6 @@ def test_a_tree_is_there_with_its_buttons(browser: Any, tmp_path: Path) -> None:
         look.open("plain", "models").get_by_role("button", name="Open all").click()
         look.page.wait_for_selector(".tree svg")
         assert not look.wrong, look.wrong
-        look.context.close()
 
 
 def test_whom_a_pool_believes_is_drawn_over_time(browser: Any, tmp_path: Path) -> None:
@@ -392,7 +376,7 @@ def test_whom_a_pool_believes_is_drawn_over_time(browser: Any, tmp_path: Path) -
         look = Look(browser, url)
         page = look.open("plain", "models&model=nb")
         chart = page.locator(".chart", has_text="Whom it believes, over time")
-        for width in look.everywhere():
+        for _ in look.everywhere():
             look.until_said("the first 12 of 13", "main")
             page.wait_for_function(
                 "() => [...document.querySelectorAll('.entry')].some((each) => each.textContent === 'l35.4 %')"
@@ -402,12 +386,10 @@ def test_whom_a_pool_believes_is_drawn_over_time(browser: Any, tmp_path: Path) -
             chart.locator("button", has_text="l35.4 %").click()
             chart.locator("button", has_text="loff").click()
             chart.scroll_into_view_if_needed()
-            if folder := os.environ.get("PAGE_PICTURES"):
-                page.screenshot(path=Path(folder) / f"pool-{width}.png", full_page=True)
+            look.picture("pool")
         page.get_by_label("Model", exact=True).select_option("champion")
         chart.wait_for(state="detached")  # it is no pool
         assert all("409" in one for one in look.wrong), look.wrong  # there is no Kafka to read a model from
-        look.context.close()
 
 
 def test_steering_offers_what_would_change_something(browser: Any, tmp_path: Path) -> None:
@@ -441,8 +423,7 @@ def test_steering_offers_what_would_change_something(browser: Any, tmp_path: Pat
         look.until_said("▼ worse for sure than the champion", "dialog")
         look.until_said("All partitions learn one model", "dialog")
         assert not look.accessible(), look.accessible()
-        if folder := os.environ.get("PAGE_PICTURES"):
-            page.screenshot(path=Path(folder) / "promote.png")
+        look.picture("promote")
         page.keyboard.press("Escape")
         page.get_by_role("link", name="Overview").click()
         page.wait_for_selector("section.ops")
@@ -466,49 +447,40 @@ def test_steering_offers_what_would_change_something(browser: Any, tmp_path: Pat
         page.go_forward()
         page.locator("dialog").wait_for(state="detached")
         assert all("409" in one for one in look.wrong), look.wrong  # there is no Kafka to read a model from
-        look.context.close()
 
 
-def test_dead_letters_say_what_they_mean_by_field(
-    browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]]
-) -> None:
-    watch, serving = served
-    sock, now = listen("127.0.0.1", 0), int(time.time() * 1000)
-    with serving(sock):
-        for i in range(120):
-            detail = b"x.%s: expected a number, found a text" % [b"amount", b"age", b"<b>", b"d"][i % 4]
-            about = {"riparian-reason": b"wrong-type", "riparian-detail": detail}
-            watch.views[0].take_letter(letter(about, now + i, offset=i))
-        watch.views[0].take_letter(letter({}, now, offset=120))
-        look = Look(browser, f"http://127.0.0.1:{sock.getsockname()[1]}")
-        page = look.open("taps", "deadletters")
-        for width in look.everywhere():
-            look.until_said("has a field of another type than declared", "main")
-            look.until_said("is not JSON; neither are NaN", "main")
-            assert page.get_by_role("table", name="Reasons of the last day").locator("tbody tr").count() == 5
-            rows = page.get_by_role("table", name="The last dead letters").locator("tbody tr")
-            assert [row.split()[-1] for row in rows.locator("td:nth-child(2)").all_inner_texts()] == ["30"] * 4 + ["1"]
-            if folder := os.environ.get("PAGE_PICTURES"):
-                page.screenshot(path=Path(folder) / f"deadletters-{width}.png", full_page=True)
+def test_dead_letters_say_what_they_mean_by_field(site: tuple[Fed, Look]) -> None:
+    watch, look = site
+    now = now_ms()
+    for i in range(120):
+        detail = b"x.%s: expected a number, found a text" % [b"amount", b"age", b"<b>", b"d"][i % 4]
+        about = {"riparian-reason": b"wrong-type", "riparian-detail": detail}
+        watch.views[0].take_letter(letter(about, now + i, offset=i))
+    watch.views[0].take_letter(letter({}, now, offset=120))
+    page = look.open("taps", "deadletters")
+    for _ in look.everywhere():
+        look.until_said("has a field of another type than declared", "main")
+        look.until_said("is not JSON; neither are NaN", "main")
+        assert page.get_by_role("table", name="Reasons of the last day").locator("tbody tr").count() == 5
+        rows = page.get_by_role("table", name="The last dead letters").locator("tbody tr")
+        assert [row.split()[-1] for row in rows.locator("td:nth-child(2)").all_inner_texts()] == ["30"] * 4 + ["1"]
+        look.picture("deadletters")
 
 
 @pytest.mark.parametrize(
     ("address", "text"),
     [("nowhere", "There is no stream nowhere"), ("taps&partition=99", "partition: expected a whole number")],
 )
-def test_an_address_of_what_is_not_there_says_so(
-    address: str, text: str, browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]]
-) -> None:
-    with served[1](sock := listen("127.0.0.1", 0)):
-        look = Look(browser, f"http://127.0.0.1:{sock.getsockname()[1]}")
-        look.open(address, "overview")
-        look.until_said(text, "main")
+def test_an_address_of_what_is_not_there_says_so(address: str, text: str, site: tuple[Fed, Look]) -> None:
+    _, look = site
+    look.open(address, "overview")
+    look.until_said(text, "main")
 
 
 def test_a_letter_is_shown_as_it_was_sent_and_a_row_retries_what_it_counts(
     browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, url = int(time.time() * 1000), "/api/streams/taps/deadletters"
+    now, url = now_ms(), "/api/streams/taps/deadletters"
     sent = [b'{"id": 12345678901234567890, "x": 1e999, "x": 1}', None]
     asked: list[Any] = []
 
@@ -528,8 +500,8 @@ def test_a_letter_is_shown_as_it_was_sent_and_a_row_retries_what_it_counts(
         view.take_letter(letter({"riparian-detail": detail}, now + offset, offset=offset))
     view.take_letter(letter({"riparian-reason": b"unreadable-batch"}, now + 8, offset=8))
     view.take_letter(letter({"riparian-reason": b"prediction-too-large"}, now + 9, offset=9))
-    with serving_of(tmp_path, view, actions=True) as (_, serving), serving(sock := listen("127.0.0.1", 0)):
-        look = Look(browser, f"http://127.0.0.1:{sock.getsockname()[1]}")
+    with serving_of(tmp_path, view, actions=True) as (_, serving), serving() as address:
+        look = Look(browser, address)
         page = look.open("taps", "deadletters")
         page.route(f"**{url}/retry", retried)
         look.until("() => document.querySelectorAll('td button').length === 7")
@@ -546,14 +518,11 @@ def test_a_letter_is_shown_as_it_was_sent_and_a_row_retries_what_it_counts(
         page.get_by_role("button", name="Say what would happen").click()
         look.until_said("No letter would be written again.", "dialog")
         assert asked == [{"reason": "not-json", "field": "", "dry_run": True}]
-        look.context.close()
 
 
-def test_a_value_that_broke_is_named_and_its_card_says_what_it_adds(
-    browser: Any, served: tuple[Fed, Callable[[socket.socket], Any]]
-) -> None:
-    watch, serving = served
-    sock, now = listen("127.0.0.1", 0), int(time.time() * 1000)
+def test_a_value_that_broke_is_named_and_its_card_says_what_it_adds(site: tuple[Fed, Look]) -> None:
+    watch, look = site
+    now = now_ms()
     whole: dict[str, Any] = {"n": 50.0, "n_before": 500.0, "loss_before": 25.0}
     segments = [
         SegmentFigures("country", loss=20.0, **whole, value="PT", since=now - 60_000, usual=0.05, rise=0.35),
@@ -566,29 +535,25 @@ def test_a_value_that_broke_is_named_and_its_card_says_what_it_adds(
     share = {"n": 10.0, "n_before": 10.0, "loss_before": 0.0}
     others = [SegmentFigures("country", loss=float(i), **share, value=f"v{i}") for i in range(11)]  # half is lost
     many = msgspec.structs.replace(record, time=now + 1, segments=others)
-    with serving(sock):
-        look = Look(browser, f"http://127.0.0.1:{sock.getsockname()[1]}")
-        watch.tell(*parts(now), reports.write(record))
-        inks = set[str]()
-        look.open("taps", "overview")
-        for width in look.everywhere():
-            look.until_said("Accuracy fell for country PT, from 95 to 60 %.", "#verdict")
-            look.until_said("What each value adds", "main")
-            table = look.page.get_by_role("table", name="Quality by country")
-            table.wait_for()
-            assert {"−11.7", "<b>ES</b>"} <= set(table.inner_text().split())
-            inks.add(table.locator("rect").first.evaluate("(bar) => getComputedStyle(bar).fill"))
-            if shots := os.environ.get("SEGMENT_SHOTS"):
-                look.page.screenshot(path=f"{shots}/{width}.png", full_page=True)
-        assert len(inks) == 2, inks  # of the light and the dark
-        look.open("taps", "quality")
-        for _ in look.everywhere():
-            table.wait_for()
-        look.open("taps", "overview")
+    watch.tell(*parts(now), reports.write(record))
+    inks = set[str]()
+    look.open("taps", "overview")
+    for _ in look.everywhere():
+        look.until_said("Accuracy fell for country PT, from 95 to 60 %.", "#verdict")
+        look.until_said("What each value adds", "main")
+        table = look.page.get_by_role("table", name="Quality by country")
         table.wait_for()
-        # Those that have no room are a row together, so that the list sums to the change.
-        watch.tell(reports.write(many))
-        look.until_said("3 more", "main")
-        points = table.locator("tbody tr td:nth-child(3)").all_inner_texts()
-        assert len(points) == 9
-        assert sum(float(each.replace("−", "-")) for each in points) == pytest.approx(-50.0, abs=0.5)
+        assert {"−11.7", "<b>ES</b>"} <= set(table.inner_text().split())
+        inks.add(table.locator("rect").first.evaluate("(bar) => getComputedStyle(bar).fill"))
+    assert len(inks) == 2, inks  # of the light and the dark
+    look.open("taps", "quality")
+    for _ in look.everywhere():
+        table.wait_for()
+    look.open("taps", "overview")
+    table.wait_for()
+    # Those that have no room are a row together, so that the list sums to the change.
+    watch.tell(reports.write(many))
+    look.until_said("3 more", "main")
+    points = table.locator("tbody tr td:nth-child(3)").all_inner_texts()
+    assert len(points) == 9
+    assert sum(float(each.replace("−", "-")) for each in points) == pytest.approx(-50.0, abs=0.5)

@@ -1,7 +1,6 @@
 """`riparian ui` in a real browser: a stream that drifts, a worker that dies, and hostile text."""
 
 import json
-import os
 import signal
 import ssl
 import urllib.error
@@ -362,8 +361,7 @@ def test_a_key_shows_its_values_and_its_last_records(browser, stream, tmp_path):
             assert page.get_by_role("table", name="Last records").locator("tbody tr").count() == len(newest) + 1
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             assert not look.accessible(), look.accessible()
-            if folder := os.environ.get("SCREENSHOTS"):
-                page.screenshot(path=f"{folder}/key-{width}.png", full_page=True)
+            look.picture("key")
             page.get_by_role("textbox").fill(strange)
             page.get_by_role("button", name="Look it up").click()
             look.until_said(f"card {strange}")

@@ -1,7 +1,6 @@
 """*Alerts*, *Quality*, *Why* and a key's card of the live page in a real browser, of a stream on Kafka."""
 
 import json
-import os
 import re
 import time
 
@@ -32,12 +31,10 @@ def payments(n, start=0):
 
 
 def fine(look, name):
-    """Nothing hangs over, everyone can read it; a picture for people, in the folder that PICTURES names."""
-    width = look.page.viewport_size["width"]
+    """Nothing hangs over, everyone can read it."""
     assert look.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
     assert not look.accessible(), look.accessible()
-    if folder := os.environ.get("PICTURES"):
-        look.page.screenshot(path=f"{folder}/{name}-{width}.png", full_page=True)
+    look.picture(name)
 
 
 def test_alerts_of_a_stream(browser, broker, tmp_path, topic_name):
