@@ -19,7 +19,7 @@ from riparian.app.stream_file.spec import Spec
 from riparian.app.worker.shared import joint_step
 from riparian.app.worker.shared.joint_step import _Course, step_together
 from riparian.app.worker.shared.replica import ReplicaOfWorker
-from riparian.topics.names import FEATURES, LABELS
+from riparian.topics.names import CHAMPION, FEATURES, LABELS
 from riparian.topics.records import RawBatch
 from riparian.topics.training_log import LearnedRecord, read, write
 from tests.app.shared_world import RULE, World, replayed, rows, said, stream
@@ -31,7 +31,13 @@ MATURED: dict[str, Any] = {
 }
 GOOD: dict[str, dict[str, Any]] = {
     "plain": {"predictions": {"coverage": 0.9, "calibrated": True, "challengers": True}},
-    "promotion": {"control": True, "promotion": RULE, "predictions": {"coverage": 0.9}},
+    "promotion": {
+        "control": True,
+        "promotion": RULE,
+        "predictions": {"coverage": 0.9},
+        "champion": "majority-class",
+        "challengers": {"nb": "naive-bayes"},
+    },
     "replace": {
         "drift": {"detectors": {"hddm-a": {"drift_confidence": 0.2}}, "on_drift": "replace", "features": ["a"]}
     },
@@ -120,7 +126,9 @@ def lived(spec: Spec, n: int = 900, seed: int = 0) -> Together:
 @pytest.mark.parametrize(("name", "seed"), [(name, i % 2) for i, name in enumerate(GOOD)])
 def test_it_is_the_fold_of_the_log(name: str, seed: int) -> None:
     spec = stream(**GOOD[name])
-    world = lived(spec, seed=seed)
+    world = lived(spec, n=1500 if spec.promotion else 900, seed=seed)
+    if spec.promotion:  # within a joint step, in which instances of other partitions have been predicted before
+        assert world.learners[0].roles[CHAMPION].learner_name == "naive-bayes"
     assert any(one.rejected[FEATURES] for one in world.outcomes[0])
     for p, learner in enumerate(world.learners):
         with learner.learning.still():

@@ -318,7 +318,7 @@ class SharedLearning(Learning):
         for name, serving in self.servings.items():
             serving.decide(scored)
             serving.reasons = None
-            if len(rows):
+            if draws is not None and len(rows):
                 serving.explain(self.roles[name], x, rows, draws)
             serving.estimate(scored)
         return Ran(scored, self._champions(scored), [], [], [])
