@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from riparian.app.partition.records.partition_group import EVERYTHING
 from riparian.app.state.audit.audit import _Audit
 from riparian.app.stream_file.spec import build
 from riparian.app.worker.task.dead_letters import letters
@@ -187,4 +186,3 @@ def test_the_audit_reads_no_more_of_a_record_than_a_checkpoint_has(monkeypatch):
     assert proof.holds
     assert compared[-1].equal
     assert all(taken)
-    assert EVERYTHING.below is None

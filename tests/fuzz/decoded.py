@@ -8,6 +8,7 @@ from riparian.topics.records import RawBatch
 from riparian.topics.slices import Texts
 from tests.fuzz import mutate
 from tests.fuzz.target import Target
+from tests.topics.decoding import raw
 
 Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 
@@ -65,7 +66,7 @@ def _bytes(part: str | None) -> bytes | None:
 def batch_of(records: Sequence[Record]) -> RawBatch:
     """Records as a codec takes them, at the offsets from 0 on."""
     keys, values, headers = ([record[i] for record in records] for i in range(3))
-    return RawBatch(list(range(len(records))), [0] * len(records), keys, values, headers)  # type: ignore[arg-type]
+    return raw(values, headers, keys)  # type: ignore[arg-type]
 
 
 def decode(codec: Any, topic: str, batch: RawBatch, vocabularies: Any, classes: Any) -> Any:

@@ -17,13 +17,13 @@ from riparian.app.registry.client import Registry
 from riparian.app.stream_file.sections.codec import RegistrySpec
 from riparian.app.stream_file.spec import build
 from riparian.topics.codecs import CODECS, REGISTERED
-from riparian.topics.records import RawBatch
 from riparian.topics.schemas import JSON, PROTOBUF, RegisteredSchema, Schemas, UnusableError
 from tests.fuzz import avro as made_up
 from tests.fuzz import mutate
 from tests.fuzz.formats import _PROTO, _REJECTIONS
 from tests.fuzz.mutate import Random, pick
 from tests.fuzz.target import Target
+from tests.topics.decoding import raw
 
 _URL = "http://127.0.0.1:1"
 _SPEC = build({"name": "fuzz", "champion": "last-label", **made_up.STREAMS["mixed"]}, "fuzz")
@@ -374,8 +374,7 @@ def _used(name: str, schema: RegisteredSchema) -> None:
         assert all(len(sentence) < 4 * _MOST_DETAIL for sentence in said), name
     codec.prepare([1])
     values: list[Any] = [b"\0\0\0\0\1" + body for body in _BODIES]
-    n = len(values)
-    batch = RawBatch(list(range(n)), [0] * n, [b"k"] * n, values, None)
+    batch = raw(values, keys=[b"k"] * len(values))
     for found in (
         codec.decode_features(batch, _SPEC.vocabularies(), _SPEC.class_vocabulary()),
         codec.decode_labels(batch, _SPEC.class_vocabulary()),

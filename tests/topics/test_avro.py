@@ -21,9 +21,8 @@ from riparian.topics.formats.avro import types as avro_types
 from riparian.topics.formats.avro.codec import AvroCodec
 from riparian.topics.formats.common.json_text import MAX_DEPTH
 from riparian.topics.formats.common.varints import MalformedError, whole
-from riparian.topics.records import RawBatch
 from riparian.topics.schemas import AVRO, RegisteredSchema, Schemas
-from riparian.topics.slices import Texts
+from tests.topics.decoding import raw, same
 
 STREAM = {
     "name": "s",
@@ -65,30 +64,14 @@ def codec_of(spec: Spec, *contents: Any) -> AvroCodec:
     return AvroCodec(spec.mapping(), schemas)
 
 
-def batch(values: list[bytes | None]) -> RawBatch:
-    n = len(values)
-    return RawBatch(list(range(n)), [0] * n, [None] * n, values)
-
-
 def features(spec: Spec, codec: Any, values: list[bytes | None]) -> tuple[Any, list[Any]]:
     known, classes = spec.vocabularies(), spec.class_vocabulary()
-    found = codec.decode_features(batch(values), known, classes)
+    found = codec.decode_features(raw(values), known, classes)
     return found, [None if v is None else v.texts for v in [*known, classes]]
 
 
 def labels(spec: Spec, codec: Any, values: list[bytes | None]) -> Any:
-    return codec.decode_labels(batch(values), spec.class_vocabulary())
-
-
-def same(one: Any, other: Any) -> None:
-    for field, value in one._asdict().items():
-        if field == "rejected":
-            assert [x.position for x in value] == [x.position for x in getattr(other, field)]
-        elif isinstance(value, np.ndarray):
-            assert value.tobytes() == getattr(other, field).tobytes(), field
-        else:
-            columns = [list(v) if isinstance(v, Texts) else v for v in (value, getattr(other, field))]
-            assert repr(columns[0]) == repr(columns[1]), field  # NaN is equal to NaN here
+    return codec.decode_labels(raw(values), spec.class_vocabulary())
 
 
 # what is read --------------------------------------------------------------------------------------------------------
@@ -185,7 +168,7 @@ def test_columns_are_those_of_the_same_records_in_json(seed: int) -> None:
     assert known == known_too
     # Batches of one give what one batch gives.
     codec, vocabularies, classes = codec_of(spec, *contents), spec.vocabularies(), spec.class_vocabulary()
-    alone = [codec.decode_features(batch([value]), vocabularies, classes) for value in values]
+    alone = [codec.decode_features(raw([value]), vocabularies, classes) for value in values]
     assert [one_id for found in alone for one_id in found.ids] == one.ids
     assert np.concatenate([found.x for found in alone]).tobytes() == one.x.tobytes()
 
@@ -366,8 +349,8 @@ def test_records_of_another_kind_are_no_instances_without_a_feature(n: int, cont
     spec = spec_of(
         features={"total": "numeric", "h": {"type": "nominal", "from": "@header:h"}}, record={"x": "", "y": None}
     )
-    raw = RawBatch([0, 1], [0, 0], [None, None], values, [[], [("h", b"u")]])
-    assert codec_of(spec, *contents).decode_features(raw, spec.vocabularies()).ids == ["1", "2"]
+    batch = raw(values, [[], [("h", b"u")]])
+    assert codec_of(spec, *contents).decode_features(batch, spec.vocabularies()).ids == ["1", "2"]
 
 
 def test_names_of_maps_and_types_of_references() -> None:

@@ -14,7 +14,8 @@ from riparian.topics.formats.avro.codec import AvroCodec
 from riparian.topics.formats.avro.predictions import whole
 from riparian.topics.formats.common.blocks import Block
 from tests.conftest import jit
-from tests.topics.test_avro import batch, codec_of, encode, record, spec_of
+from tests.topics.decoding import raw, same, watch
+from tests.topics.test_avro import codec_of, encode, record, spec_of
 
 N = 40
 ENUM = {"type": "enum", "name": "E", "symbols": ["p", "q"]}
@@ -25,16 +26,7 @@ NODE = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["
 
 @pytest.fixture
 def blocks(monkeypatch: pytest.MonkeyPatch) -> list[Block | None]:
-    """Every block that is read, None where the kernel took nothing."""
-    found: list[Block | None] = []
-    read = AvroBlockReader.read
-
-    def watched(self: AvroBlockReader, values: Any, max_bytes: int) -> Block | None:
-        found.append(read(self, values, max_bytes))
-        return found[-1]
-
-    monkeypatch.setattr(AvroBlockReader, "read", watched)
-    return found
+    return watch(monkeypatch, AvroBlockReader)
 
 
 def twin(codec: AvroCodec) -> AvroCodec:
@@ -49,13 +41,12 @@ def both(spec: Any, contents: list[Any], values: list[bytes | None]) -> Any:
     found = []
     for codec in (codec_of(spec, *contents), twin(codec_of(spec, *contents))):
         vocabularies, classes = spec.vocabularies(), spec.class_vocabulary()
-        found.append(codec.decode_features(batch(values), vocabularies, classes))
+        found.append(codec.decode_features(raw(values), vocabularies, classes))
         found[-1] = (found[-1], [None if v is None else v.texts for v in [*vocabularies, classes]])
     (one, known), (other, known_too) = found
     assert known == known_too
     assert one.rejected == other.rejected
-    assert (one.ids, repr(one.y), one.times, one.position) == (other.ids, repr(other.y), other.times, other.position)
-    assert one.x.tobytes() == other.x.tobytes()
+    same(one, other)
     return one
 
 
@@ -195,7 +186,7 @@ def test_the_kernel_is_compiled_once() -> None:
     both(spec, [CONTENT], [GOOD] * N)
     codec = codec_of(spec, record(("id", "string"), ("y", "string")))
     codec.warm_up()
-    codec.decode_labels(batch([b"\0\0\0\0\1\x027\2u"] * N), spec.class_vocabulary())
+    codec.decode_labels(raw([b"\0\0\0\0\1\x027\2u"] * N), spec.class_vocabulary())
     assert len(avro_kernel.walk.signatures) == 1
     assert avro_kernel.walk.targetoptions["nogil"] is True
     assert avro_kernel.walk.targetoptions["error_model"] == "numpy"

@@ -11,7 +11,7 @@ from riparian.topics import records as r
 from riparian.topics.codecs import JsonCodec
 from riparian.topics.records import Feature, Features, Mapping
 from riparian.topics.vocabulary import Vocabulary
-from tests.topics.test_codecs import raw
+from tests.topics.decoding import raw
 
 MAPPING = Mapping(
     "multi-instance",
@@ -28,8 +28,8 @@ MAPPING = Mapping(
 CLASSES = [0, 1]
 
 
-def fresh(limit: int = 2) -> tuple[list[Any], Vocabulary]:
-    return [None, Vocabulary(limit), Vocabulary(2, [False, True]), Vocabulary(2, ["u", "v"])], Vocabulary(2, CLASSES)
+def fresh() -> tuple[list[Any], Vocabulary]:
+    return [None, Vocabulary(2), Vocabulary(2, [False, True]), Vocabulary(2, ["u", "v"])], Vocabulary(2, CLASSES)
 
 
 def decode(*bags: Any, **record: Any) -> Features:

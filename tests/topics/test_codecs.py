@@ -11,8 +11,9 @@ from riparian.topics import records as r
 from riparian.topics.codecs import JsonCodec
 from riparian.topics.decoding.paths import parse
 from riparian.topics.formats.common.json_text import with_shorter_integers
-from riparian.topics.records import Feature, Features, Labels, Mapping, RawBatch
+from riparian.topics.records import Feature, Features, Labels, Mapping
 from riparian.topics.vocabulary import Vocabulary
+from tests.topics.decoding import raw
 
 FEATURES = (
     Feature("a", "numeric", ("x", "a")),
@@ -25,11 +26,6 @@ FEATURES = (
 MIXED = Mapping("classification", FEATURES, time=("ts",), label_time=("ts",))
 FLAT = Mapping("regression", (Feature("a", "numeric", ("a",)), Feature("b", "numeric", ("b",))), x=(), id=None)
 NUMERIC = Mapping("classification", tuple(Feature(n, "numeric", ("x", n)) for n in "abc"))
-
-
-def raw(values: list[bytes | None], keys: list[bytes | None] | None = None) -> RawBatch:
-    n = len(values)
-    return RawBatch(list(range(n)), [0] * n, keys or [None] * n, values)
 
 
 def vocabularies(mapping: Mapping, limit: int = 3, declared: dict[str, list[Any]] | None = None) -> list[Any]:
@@ -48,7 +44,7 @@ def features(value: Any, mapping: Mapping = MIXED, **options: Any) -> Features:
     """Decode one record."""
     encoded = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
     classes = Vocabulary(3) if mapping.task == "classification" else None
-    return JsonCodec(mapping).decode_features(raw([encoded], [b"k"]), vocabularies(mapping, **options), classes)
+    return JsonCodec(mapping).decode_features(raw([encoded], keys=[b"k"]), vocabularies(mapping, **options), classes)
 
 
 def labels(value: Any, mapping: Mapping = MIXED) -> Labels:
@@ -299,7 +295,7 @@ def test_field_names_that_are_no_identifiers() -> None:
 def test_what_would_make_predictions_too_large_is_rejected() -> None:
     """A prediction repeats the key of its features, and lists every class."""
     codec, classes = JsonCodec(NUMERIC), Vocabulary(100, max_bytes=128)
-    batch = raw([b'{"id": "a", "x": {"a": 1}}'] * 3, [None, b"k" * 16_384, b"k" * 16_385])
+    batch = raw([b'{"id": "a", "x": {"a": 1}}'] * 3, keys=[None, b"k" * 16_384, b"k" * 16_385])
     found = codec.decode_features(batch, vocabularies(NUMERIC), classes)
     assert [(bad.position, bad.reason) for bad in found.rejected] == [(2, "too-large")]
     assert found.rejected[0].detail == "a key of 16385 bytes, at most 16384"

@@ -18,6 +18,7 @@ from riparian.app.replay import Schedule, Timeline
 from riparian.app.stream_file.spec import build
 from riparian.topics import records as r
 from riparian.topics.records import RawBatch
+from tests.topics.decoding import raw
 
 STREAM = {
     "name": "s",
@@ -33,13 +34,11 @@ VARIABLE = "io.debezium.data.VariableScaleDecimal"
 def decoded(values, stream=STREAM, headers=None, **record):
     spec = build({**stream, "record": {**stream["record"], **record}}, "s")
     texts = [v if v is None or isinstance(v, bytes) else json.dumps(v).encode() for v in values]
-    n = len(texts)
-    known = spec.vocabularies()
-    batch = RawBatch(list(range(n)), [0] * n, [None] * n, texts, headers)
+    known, batch = spec.vocabularies(), raw(texts, headers)
     found = spec.make_codec().decode_features(batch, known, spec.class_vocabulary())
     # One by one it is the same.
     codec, again = spec.make_codec(), spec.vocabularies()
-    for i in range(n):
+    for i in range(len(texts)):
         one = codec.decode_features(batch.part(i, i + 1), again, spec.class_vocabulary())
         refused = {bad.position: bad[1:] for bad in found.rejected}
         assert [bad[1:] for bad in one.rejected] == ([refused[i]] if i in refused else [])
@@ -266,7 +265,7 @@ def test_attributes_can_be_features_and_paths_can_still_say_otherwise():
 def test_labels_come_in_envelopes_too():
     spec = build({**STREAM, "label": {"envelope": "debezium", "y": "outcome", "time": "@envelope:source.ts_ms"}}, "s")
     values = [change("u", {"id": 7, "outcome": "up"}), change("d", None), None]
-    batch = RawBatch([0, 1, 2], [0] * 3, [None] * 3, [None if v is None else json.dumps(v).encode() for v in values])
+    batch = raw([None if v is None else json.dumps(v).encode() for v in values])
     found = spec.make_codec().decode_labels(batch, spec.class_vocabulary())
     assert (found.ids, found.y, found.times) == (["7"], [0.0], [1000.0])
     assert why(found) == [(1, r.DELETE, True), (2, r.TOMBSTONE, True)]
@@ -350,7 +349,7 @@ def test_a_label_that_debezium_was_not_told_is_none_and_no_mistake(text, more):
     values = [json.dumps({"id": i, "y": y}).encode() for i, y in enumerate([text, good, None])]
     values.append(b'{"id": 3}')
     classes = spec.class_vocabulary()
-    found = spec.make_codec().decode_labels(RawBatch([0, 1, 2, 3], [0] * 4, [None] * 4, values, None), classes)
+    found = spec.make_codec().decode_labels(raw(values), classes)
     assert why(found) == [(0, r.UNAVAILABLE, True), (3, r.WRONG_LABEL, False)]
     assert (found.ids, np.isnan(found.y).tolist()) == (["1", "2"], [False, True])
     assert classes is None or UNTOLD not in classes.texts
@@ -361,7 +360,7 @@ def test_a_value_that_a_state_has_learned_stays_one():
     (_, known) = spec.vocabularies()
     known.restore(["u", UNTOLD])
     values = [json.dumps({"id": 1, "a": 1, "c": UNTOLD}).encode()]
-    found = spec.make_codec().decode_features(RawBatch([0], [0], [None], values, None), [None, known], None)
+    found = spec.make_codec().decode_features(raw(values), [None, known], None)
     assert found.x.tolist() == [[1.0, 1.0]]
 
 

@@ -13,6 +13,7 @@ from riparian.topics import records as r
 from riparian.topics.codecs import JsonCodec
 from riparian.topics.decoding.headers import HeaderSelection, trace
 from riparian.topics.records import RawBatch
+from tests.topics.decoding import raw
 
 STREAM = {
     "name": "s",
@@ -31,15 +32,11 @@ STREAM = {
 VALUE = b'{"x": {"a": 1.5, "d": "u"}}'
 
 
-def raw(headers, values=None):
-    n = len(headers)
-    return RawBatch(list(range(n)), [0] * n, [None] * n, values or [VALUE] * n, headers)
-
-
 def decoded(headers, stream=STREAM, values=None):
     spec = build(stream, "s")
     known, classes = spec.vocabularies(), spec.class_vocabulary()
-    return spec.make_codec().decode_features(raw(headers, values), known, classes), known, classes
+    batch = raw(values or [VALUE] * len(headers), headers)
+    return spec.make_codec().decode_features(batch, known, classes), known, classes
 
 
 GOOD = [("ce_id", b"i"), ("n", b"2"), ("b.1", b"true"), ("c", b"red"), ("at", b"2024-05-01"), ("y", b"up")]
@@ -62,15 +59,15 @@ def test_fields_of_headers_stand_beside_those_of_the_value():
 def test_labels_come_from_headers_too():
     spec = build(STREAM, "s")
     classes = spec.class_vocabulary()
-    batch = raw([GOOD, [("ce_id", b"j")], [("y", b"down")]], [b"{}"] * 3)
+    batch = raw([b"{}"] * 3, [GOOD, [("ce_id", b"j")], [("y", b"down")]])
     found = spec.make_codec().decode_labels(batch, classes)
     assert (found.ids, found.y, found.times) == (["i"], [0.0], [1714521600000.0])
     assert [(bad.position, bad.reason) for bad in found.rejected] == [(1, r.WRONG_LABEL), (2, r.MISSING_ID)]
     assert classes.texts == ["up"]
-    assert np.isnan(spec.make_codec().decode_labels(raw([[("ce_id", b"j"), ("y", None)]], [b"{}"]), classes).y).all()
+    assert np.isnan(spec.make_codec().decode_labels(raw([b"{}"], [[("ce_id", b"j"), ("y", None)]]), classes).y).all()
     regression = build({**STREAM, "task": "regression", "champion": "fimt-dd"}, "s").make_codec()
     texts = (b"1", b"1e400", b"up", b" -2.5 ", b"NaN")
-    found = regression.decode_labels(raw([[("ce_id", b"i"), ("y", y)] for y in texts], [b"{}"] * 5))
+    found = regression.decode_labels(raw([b"{}"] * 5, [[("ce_id", b"i"), ("y", y)] for y in texts]))
     assert found.y == [1.0, -2.5]
     assert [bad.reason for bad in found.rejected] == [r.WRONG_LABEL] * 3
 

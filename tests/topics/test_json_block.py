@@ -17,10 +17,11 @@ from riparian.topics.formats.json import block as json_block
 from riparian.topics.formats.json.block import JsonBlockReader
 from riparian.topics.formats.json.number import LARGEST, SMALLEST, decimal
 from riparian.topics.formats.json.program import program
-from riparian.topics.records import Feature, Mapping, RawBatch
+from riparian.topics.records import Feature, Mapping
 from riparian.topics.slices import Slices, Texts
 from riparian.topics.vocabulary import Vocabulary
 from tests.conftest import jit
+from tests.topics.decoding import raw, same, watch
 
 N = 40
 FEATURES = (
@@ -34,20 +35,7 @@ MAPPING = Mapping(r.CLASSIFICATION, FEATURES, time=("ts",))
 
 @pytest.fixture
 def blocks(monkeypatch: pytest.MonkeyPatch) -> list[Block | None]:
-    """Every block that is read, None where there was none."""
-    found: list[Block | None] = []
-    read = JsonBlockReader.read
-
-    def watched(self: JsonBlockReader, values: Any, max_bytes: int) -> Block | None:
-        found.append(read(self, values, max_bytes))
-        return found[-1]
-
-    monkeypatch.setattr(JsonBlockReader, "read", watched)
-    return found
-
-
-def batch(values: list[Any]) -> RawBatch:
-    return RawBatch(list(range(len(values))), [0] * len(values), [None] * len(values), values)
+    return watch(monkeypatch, JsonBlockReader)
 
 
 def both(values: list[Any], mapping: Mapping = MAPPING, batches: int = 1) -> Any:
@@ -59,13 +47,12 @@ def both(values: list[Any], mapping: Mapping = MAPPING, batches: int = 1) -> Any
             codec.readers[0].few = 1 << 60
         vocabularies = [Vocabulary(9) if f.type == r.NOMINAL else None for f in mapping.features]
         for _ in range(batches):
-            last = codec.decode_features(batch(values), vocabularies, Vocabulary(9))
+            last = codec.decode_features(raw(values), vocabularies, Vocabulary(9))
         found.append((last, [None if v is None else v.state() for v in vocabularies]))
     (one, known), (other, known_too) = found
     assert repr(known) == repr(known_too)
     assert one.rejected == other.rejected
-    assert (one.ids, one.y, one.times, one.position) == (other.ids, other.y, other.times, other.position)
-    assert one.x.tobytes() == other.x.tobytes()
+    same(one, other)
     return one
 
 
@@ -164,7 +151,7 @@ def test_programs_are_bounded(blocks: list[Block | None]) -> None:
     codec = JsonCodec(Mapping(r.CLASSIFICATION, FEATURES[:1]))
     for i in range(30):
         value = json.dumps({"id": "a", f"n{i}": 0, "x": {"a": i}}).encode()
-        codec.decode_features(batch([value] * N), [None], Vocabulary(9))
+        codec.decode_features(raw([value] * N), [None], Vocabulary(9))
     reader = codec.readers[0]._blocks
     assert len(reader._programs) == json_block.MOST_PROGRAMS
     assert blocks[-1] is not None
@@ -184,7 +171,7 @@ def test_labels_are_read_in_blocks_too() -> None:
     for few in (2, 1 << 60):
         codec = JsonCodec(MAPPING)
         codec.readers[1].few = few
-        found.append(codec.decode_labels(batch(values), Vocabulary(9)))
+        found.append(codec.decode_labels(raw(values), Vocabulary(9)))
     assert found[0] == found[1]
     assert [bad.reason for bad in found[0].rejected] == [r.WRONG_LABEL]
 
@@ -239,7 +226,7 @@ def test_classes_and_nominal_values_have_the_codes_of_their_texts(n_classes: int
             codec = JsonCodec(MAPPING)
             codec.readers[0].few = few
             vocabulary, classes = Vocabulary(100, known or ["other"]), Vocabulary(9)
-            found.append(codec.decode_features(batch(values), [None, None, vocabulary, None], classes))
+            found.append(codec.decode_features(raw(values), [None, None, vocabulary, None], classes))
         one, other = found
         assert (one.rejected, one.ids, one.y) == (other.rejected, other.ids, other.y)
         assert one.x.tobytes() == other.x.tobytes()

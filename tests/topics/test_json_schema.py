@@ -7,8 +7,8 @@ import pytest
 
 from riparian.app.stream_file.spec import build
 from riparian.topics.codecs import CODECS
-from riparian.topics.records import RawBatch
 from riparian.topics.schemas import JSON, RegisteredSchema, Schemas, UnusableError
+from tests.topics.decoding import raw
 from tests.topics.test_avro import spec_of
 
 NUMBER, TEXT = {"type": ["null", "number"]}, {"type": "string"}
@@ -191,13 +191,11 @@ def test_envelopes_are_those_of_plain_json(envelope: str) -> None:
     headers[6] += [("content-type", b"application/json")]
     schemas = Schemas()
     schemas.known[1] = RegisteredSchema(JSON, "{}")
-    known, n = spec.vocabularies(), len(values)
+    known = spec.vocabularies()
     one, other = CODECS["json"](spec.mapping(), schemas), CODECS["json-schema"](spec.mapping(), schemas)
     framed = [None if value is None else b"\0\0\0\0\1" + value for value in values]
     found, wanted = (
-        codec.decode_features(
-            RawBatch(list(range(n)), [0] * n, [b"k"] * n, of, headers), known, spec.class_vocabulary()
-        )
+        codec.decode_features(raw(of, headers), known, spec.class_vocabulary())
         for codec, of in ((other, framed), (one, values))
     )
     assert found.ids

@@ -17,9 +17,9 @@ from riparian.topics.records import Feature, Features, Mapping
 from riparian.topics.schemas import Schemas
 from tests.topics.arrow_records import raw as raw_arrow
 from tests.topics.arrow_records import stream
+from tests.topics.decoding import raw
 from tests.topics.test_avro import encode, record, spec_of
 from tests.topics.test_avro_block import both
-from tests.topics.test_codecs import raw
 from tests.topics.test_registered import KITS, a_row
 
 AS_TEXT = Mapping("classification", (Feature("n0", "numeric", ("x", "n0")), Feature("c", "numeric", ("x", "c"), True)))

@@ -15,6 +15,7 @@ from riparian.app.stream_file.spec import build
 from riparian.topics import records as r
 from riparian.topics.decoding.paths import Index, dotted, parse
 from riparian.topics.records import RawBatch
+from tests.topics.decoding import raw
 
 STREAM = {
     "name": "s",
@@ -72,9 +73,7 @@ def test_places_that_exclude_each_other_are_sentences():
 def decoded(*records):
     spec = build(STREAM, "s")
     known = spec.vocabularies()
-    n = len(records)
-    batch = RawBatch(list(range(n)), [0] * n, [None] * n, [json.dumps(one).encode() for one in records])
-    return spec.make_codec().decode_features(batch, known)
+    return spec.make_codec().decode_features(raw([json.dumps(one).encode() for one in records]), known)
 
 
 def test_values_are_taken_out_of_arrays():

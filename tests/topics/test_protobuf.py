@@ -16,7 +16,8 @@ from riparian.topics.formats.protobuf.predictions import schemas_of
 from riparian.topics.formats.protobuf.types import MessageTypes, class_of, head_of
 from riparian.topics.prediction_columns import PredictionColumns
 from riparian.topics.schemas import PROTOBUF, RegisteredSchema, Schemas, UnusableError, Written
-from tests.topics.test_avro import features, labels, plain, same, spec_of
+from tests.topics.decoding import same
+from tests.topics.test_avro import features, labels, plain, spec_of
 
 HEAD = b"\0\0\0\0\1"
 TEXT = """

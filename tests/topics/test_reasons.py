@@ -9,10 +9,10 @@ import pytest
 
 from riparian.app.stream_file.spec import Spec, build
 from riparian.topics.codecs import JsonCodec
-from riparian.topics.records import RawBatch
 from tests.fuzz.blocks import scattered
 from tests.fuzz.records import Record, compare, known_of
 from tests.fuzz.reference import Reference
+from tests.topics.decoding import raw
 
 MAX_BYTES = 5000
 TASKS: dict[str, dict[str, Any]] = {
@@ -84,9 +84,9 @@ def check(spec: Spec, codec: JsonCodec, topic: str, records: list[Record], slice
     known = {f.name: known_of(v) for f, v in zip(mapping.features, vocabularies, strict=True) if v is not None}
     reference = Reference(mapping, known if classes is None else {**known, "class": known_of(classes)})
     keys, values, headers = ([record[i] for record in records] for i in range(3))
-    n = len(records)
-    columns: Any = (scattered(keys), scattered(values)) if sliced else (keys, values)  # type: ignore[arg-type]
-    batch = RawBatch(list(range(n)), [0] * n, *columns, headers)  # type: ignore[arg-type]
+    if sliced:
+        keys, values = scattered(keys), scattered(values)  # type: ignore
+    batch = raw(values, headers, keys)
     if topic == "features":
         found: Any = codec.decode_features(batch, vocabularies, classes)
         expected = [reference.feature(*record) for record in records]

@@ -25,7 +25,7 @@ from riparian.topics.formats.protobuf import predictions as protobuf_predictions
 from riparian.topics.formats.protobuf.types import MessageTypes, class_of
 from riparian.topics.places import IndexBits
 from riparian.topics.prediction_columns import PredictionColumns
-from riparian.topics.records import RawBatch, Unknown
+from riparian.topics.records import Unknown
 from riparian.topics.schemas import (
     AVRO,
     JSON,
@@ -36,7 +36,8 @@ from riparian.topics.schemas import (
     UnusableError,
     Written,
 )
-from tests.topics.test_avro import STREAM, batch, features, labels, plain, record, same, spec_of
+from tests.topics.decoding import raw, same
+from tests.topics.test_avro import STREAM, features, labels, plain, record, spec_of
 
 GUID = UUID(int=7)
 TEXT, NUMBER = ["null", "string"], ["null", "double"]
@@ -200,7 +201,7 @@ def test_columns_are_those_of_the_same_records_in_json(name: str, kit: Kit, seed
     assert known == known_too
     assert [bad.reason for bad in one.rejected] == [bad.reason for bad in other.rejected]
     codec, vocabularies, classes = codec_of(name, spec), spec.vocabularies(), spec.class_vocabulary()
-    alone = [codec.decode_features(batch([value]), vocabularies, classes) for value in values]
+    alone = [codec.decode_features(raw([value]), vocabularies, classes) for value in values]
     assert [one_id for found in alone for one_id in found.ids] == one.ids
     assert np.concatenate([found.x for found in alone]).tobytes() == one.x.tobytes()
     same(labels(spec, codec, values), labels(spec, JsonCodec(spec.mapping()), list(map(plain, rows))))
@@ -215,12 +216,11 @@ def test_a_schema_is_named_by_number_or_guid_in_the_value_or_in_a_header(name: s
         (number + body, [(HEADER, number + b"?")]),
     ]  # fmt: skip
     values, headers = [value for value, _ in given], [about for _, about in given]
-    n = len(given)
-    records = RawBatch(list(range(n)), [0] * n, [None] * n, values, headers)
+    records = raw(values, headers)
     codec = codec_of(name, spec)
     assert codec.unknown("features", records) == {}
     found = codec.decode_features(records, spec.vocabularies(), spec.class_vocabulary())
-    assert found.ids == [row["id"]] * n, found.rejected
+    assert found.ids == [row["id"]] * len(given), found.rejected
 
 
 def test_what_is_wrong_about_a_value_leaves_the_next_ones_alone(name: str, kit: Kit) -> None:
@@ -248,7 +248,7 @@ def test_ids_of_eight_bytes_are_said_to_be_some(name: str, kit: Kit) -> None:
         codec_of(name, spec_of()),
         b"\0" + (5).to_bytes(8, "big") + kit.value(a_row(random.Random(2)))[5:],
     )
-    assert codec.unknown("features", batch([value])) == {}
+    assert codec.unknown("features", raw([value])) == {}
     found, _ = features(spec, codec, [value] * 5)
     assert {(x.reason, "io.apicurio.registry.serde.Legacy4ByteIdHandler" in x.detail) for x in found.rejected} == {
         (r.NO_SCHEMA_ID, True)
@@ -259,12 +259,12 @@ def test_ids_of_eight_bytes_are_said_to_be_some(name: str, kit: Kit) -> None:
 def test_a_schema_that_nobody_asked_for_is_a_mistake_of_the_program(name: str, kit: Kit) -> None:
     spec, row = spec_of(), a_row(random.Random(3))
     codec, good, other = codec_of(name, spec), kit.value(row), kit.value(row, 9)
-    assert codec.unknown("features", batch([good, None, b"", b"x", Unknown(other)])) == {}
-    assert codec.unknown("labels", batch([other, good, other, b"\1" + bytes(20)])) == {
+    assert codec.unknown("features", raw([good, None, b"", b"x", Unknown(other)])) == {}
+    assert codec.unknown("labels", raw([other, good, other, b"\1" + bytes(20)])) == {
         9: [0, 2], "00000000-0000-0000-0000-000000000000": [3],
     }  # fmt: skip
     with pytest.raises(UnknownSchemaError, match="schema 9"):
-        codec.decode_features(batch([other]), spec.vocabularies(), spec.class_vocabulary())
+        codec.decode_features(raw([other]), spec.vocabularies(), spec.class_vocabulary())
 
 
 def test_the_schema_of_its_rows_fits_the_stream(name: str, kit: Kit) -> None:
