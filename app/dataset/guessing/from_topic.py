@@ -404,7 +404,7 @@ def of_records(
     return draft._replace(**_forecast(ours, later, names, x))
 
 
-def _updates(topic: ReadTopic, id_path: Path | str, goal: Path) -> Join | None:
+def _updates(topic: ReadTopic, id_path: Path, goal: Path) -> Join | None:
     """Records that came again with the label of their id, met with the first of it; None where none did."""
     labelled = [one for one in topic.messages if _at(one.fields, goal) is not None]
     if id_path == OFFSET or not labelled:
