@@ -88,15 +88,6 @@ def changes(of: Recipe) -> list[int]:
     return list(map(int, np.searchsorted(days, np.arange(CAMPAIGN, days[-1], CAMPAIGN))))
 
 
-def write_stream(folder: Path, name: str) -> Path:
-    """The stream file of a run, from the template in the package."""
-    text = TEMPLATE.read_text(encoding="utf-8").replace("name: payments\n", f"name: {name}\n", 1)
-    path = folder / "payments.yaml"
-    folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 @contextlib.contextmanager
 def local_broker(folder: Path, keep: bool, report: Callable[[str], None]) -> Iterator[Connection]:
     """A broker below `folder`, without topics of an earlier run. Its topics go at the end, unless kept."""
@@ -282,6 +273,9 @@ def choose_port(port: int | None, usual: int = DEFAULT_PORT) -> int:
 
 
 def make_plan(folder: Path, connection: Connection, name: str, rows: int, port: int) -> DemoPlan:
-    """Write the stream file of a run."""
-    path = write_stream(folder, name)
+    """Write the stream file of a run, from the template in the package."""
+    text = TEMPLATE.read_text(encoding="utf-8").replace("name: payments\n", f"name: {name}\n", 1)
+    path = folder / "payments.yaml"
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
     return DemoPlan(folder, connection, path, load(path), rows, port)

@@ -90,11 +90,6 @@ class TimeSeries:
             ring[np.arange(newest + 1, number + 1) % tier.n] = np.nan
         self.newest[i] = number
 
-    def last(self, since: int) -> float | None:
-        """The mean of the newest bucket, if it is of `since` (ms) or later."""
-        number, tier = self.newest[0], TIERS[0]
-        return float(self.rings[0][number % tier.n, 2]) if number >= 0 and number >= since // tier.width else None
-
     def since(self, least: float) -> int | None:
         """ms since when a value has been above `least` that only grows until it begins anew; None where it is not."""
         found = None

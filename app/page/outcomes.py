@@ -108,7 +108,7 @@ class Outcomes:
     about : str, optional
         `alert_class`.
     n : int
-        Predictions that were taken, n_labels likewise; n_unread records that are none.
+        Predictions that were taken, n_labels likewise.
     kept : dict
         Number of a prediction -> KeptAlert, of the last alerts.
 
@@ -127,7 +127,7 @@ class Outcomes:
         self.about = alert_class(spec)
         if self.about is not None:
             self.code(self.about)
-        self.n = self.n_labels = self.n_unread = 0
+        self.n = self.n_labels = 0
         self.kept: OrderedDict[int, KeptAlert] = OrderedDict()
         self._rows: Rows = np.zeros(most, ROW)
         self._ids: list[str] = [""] * most
@@ -164,11 +164,10 @@ class Outcomes:
 
     def take(self, partition: int, position: int, index: int, time: int, made: Mapping[str, Any]) -> None:
         """A prediction. position, index : of its record in the predictions topic, and which one of that. time : ms, of
-        the record. made : its fields, as `Codec.read_prediction` gives them; counted where they are none."""
+        the record. made : its fields, as `Codec.read_prediction` gives them; left out where they are none."""
         try:
             said = msgspec.convert(made, KeptPrediction)
         except ValueError:
-            self.n_unread += 1
             return
         y, score, sure, alert = self._value(said.y), math.nan, math.nan, False
         if self.spec.task == ANOMALY:

@@ -5,6 +5,7 @@ their ends. One consumer, of no group, that commits nothing; records are decoded
 """
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
@@ -193,7 +194,7 @@ class Tail:
         outcomes, codec = self.outcomes[view.spec.name], decoder.codec
         kind, labels = labels_in(view.spec)
         for record in records:
-            try:
+            with contextlib.suppress(ValueError):  # somebody else's
                 for index, value in enumerate(codec.split_predictions(record.value)):
                     made = codec.read_prediction(value)
                     outcomes.take(partition, record.offset, index, record.timestamp, made)
@@ -201,8 +202,6 @@ class Tail:
                     if at not in self._positions and not view.spec.labels_everywhere:
                         place = codec.read_place(value).places(codec.index_bits)[LOGS.index(kind)]
                         self._positions[at] = offset_of(place, codec.index_bits.of(kind))
-            except ValueError:  # somebody else's
-                outcomes.n_unread += 1
 
     def _take_labels(
         self, view: StreamView, decoder: PartitionDecoder, partition: int, kind: str, batch: RawBatch

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from riparian.app import comparisons
-from riparian.app.evaluation.measures.objective import ALERT_RATE, ENOUGH
+from riparian.app.evaluation.measures.objective import ALERT_RATE, ENOUGH, number, percent
 from riparian.app.page.segments import broken
 from riparian.app.page.view import DAY_MS, Event, PartitionView, StreamView
 from riparian.app.stream_file.durations import format_duration
@@ -70,14 +70,6 @@ def see(label: str, tab: str) -> dict[str, str]:
 
 def start(path: str) -> dict[str, str]:
     return {"label": "Copy the start command", "command": f"riparian worker {path}"}
-
-
-def percent(value: float | None, digits: int = 1) -> str:
-    return "–" if value is None else f"{100.0 * value:.{digits}f} %"
-
-
-def number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}"
 
 
 def signed(shown: str) -> str:

@@ -22,7 +22,7 @@ from riparian.app.kafka.reading import EVERYTHING, Counts, close, counts, read_t
 from riparian.app.page.store import Store
 from riparian.app.page.view import DAY_MS, HOUR_MS, DeadLetterRow, Event, StreamView, now_ms
 from riparian.app.retries import marked
-from riparian.topics.names import DEADLETTERS, DRIFT, EVENTS, FEATURES, LABELS, METRICS
+from riparian.topics.names import DEADLETTERS, DRIFT, EVENTS, FEATURES, LABELS, METRICS, PREDICTIONS
 
 log = logging.getLogger(__name__)
 
@@ -53,14 +53,9 @@ class Watch:
         self.version = 0
         self._connection, self._store = connection, store
         self._topics = {topic for view in views for topic in stream_topics(view.spec).values()}
-        self._of: dict[str, tuple[StreamView, str]] = {}
-        for view in views:
-            topics = view.spec.topics
-            kinds = {METRICS: topics.metrics, DRIFT: topics.drift, DEADLETTERS: topics.deadletters}
-            if view.spec.control and topics.events is not None:
-                kinds[EVENTS] = topics.events
-            for kind, topic in kinds.items():
-                self._of[topic] = view, kind
+        self._of = {
+            topic: (view, role) for view in views for role, topic in view.spec.outputs.items() if role != PREDICTIONS
+        }
         self._positions = {TopicPartition(*tp): offset for tp, offset in store.positions().items() if tp[0] in self._of}
         self._notes: list[tuple[str, str, int, int, bytes]] = []
         self._left: dict[TopicPartition, tuple[int, int]] = {}  # of the history that was not read yet: from, to

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -57,20 +57,19 @@ def command(
         click.echo(line, err=as_json)
 
     folder = Path(".riparian") / "demo"
-    settings: dict[str, Any] = {"rows": rows, "port": demo.choose_port(port)}
+    chosen, name = demo.choose_port(port), "payments"
     started, local = False, connection is None
     with interruptible() as hold, contextlib.ExitStack() as stack:
         try:
             if connection is None:
                 report("Starting Kafka …")
                 connection = stack.enter_context(demo.local_broker(folder, keep, report))
-                plan = demo.make_plan(folder, connection, "payments", **settings)
             else:
                 from riparian.app.kafka.admin import wait_for_broker
 
                 asyncio.run(wait_for_broker(connection, 10.0))
                 name = stack.enter_context(demo.foreign_broker(connection, keep))
-                plan = demo.make_plan(folder, connection, name, **settings)
+            plan = demo.make_plan(folder, connection, name, rows, chosen)
             started = True
             worker = stack.enter_context(demo.worker_process(plan))
             address = None

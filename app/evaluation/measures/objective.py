@@ -21,6 +21,14 @@ ByClass = Mapping[str, Mapping[str, float]]
 Numbers = float | NDArray[np.float64]
 
 
+def percent(value: float | None, digits: int = 1) -> str:
+    return "–" if value is None else f"{100.0 * value:.{digits}f} %"
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}"
+
+
 class Objective(NamedTuple):
     """What a stream is judged by.
 
@@ -65,8 +73,8 @@ class Objective(NamedTuple):
         if value is None:
             return "–"
         if self.share:
-            return f"{100.0 * value:.{digits}f} %"
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.3g}"
+            return percent(value, digits)
+        return number(value)
 
     def phrase(self, value: float) -> str:
         """What a value means, as a sentence without its full stop."""
