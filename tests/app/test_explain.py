@@ -170,28 +170,36 @@ def test_a_class_that_is_no_text_is_right_where_its_label_says_the_same(tmp_path
     assert "  nb: nothing" in shown
 
 
-@pytest.mark.parametrize(
-    ("of", "said"),
-    [({"task": "classification", "classes": ["ok", "fraud"]}, "fraud"), ({"task": "regression"}, 2.5)],
-)
-def test_a_null_label_is_named_and_nobody_was_right(monkeypatch, of, said):
-    class Labels:
-        first, end, at = 0, 1, 0
+def reads(monkeypatch, values, since=0):
+    """Every reading is of records of these values, the i-th of them at since + i."""
+    records = [
+        SimpleNamespace(offset=i, timestamp=since + i, key=None, value=value, headers=())
+        for i, value in enumerate(values)
+    ]
+
+    class Reader:
+        first, end, at = 0, len(records), 0
 
         def seek(self, offset):
             self.at = offset
 
         async def read(self, stop):
             at, self.at = self.at, stop
-            return [SimpleNamespace(offset=0, timestamp=1000, key=None, value=b'{"id": "17", "y": null}', headers=())][
-                at:
-            ]
+            return records[at:stop]
 
     @contextlib.asynccontextmanager
     async def reading(*_):
-        yield Labels()
+        yield Reader()
 
     monkeypatch.setattr(finding, "reading", reading)
+
+
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [({"task": "classification", "classes": ["ok", "fraud"]}, "fraud"), ({"task": "regression"}, 2.5)],
+)
+def test_a_null_label_is_named_and_nobody_was_right(monkeypatch, of, said):
+    reads(monkeypatch, [b'{"id": "17", "y": null}'], 1000)
     spec = stream_file.build({"name": "s", "features": {"a": "numeric"}, **of}, "s")
     found = FoundPrediction(0, 0, 0, (0, 0), {"id": "17", "y": said, "model": "last-label"}, 1)
     label, n_read = asyncio.run(finding.label_of(spec, None, found, PartitionLearner(spec)))
@@ -210,31 +218,8 @@ def test_a_null_label_is_named_and_nobody_was_right(monkeypatch, of, said):
 def test_the_label_of_a_prediction_is_the_first_after_it_or_the_last_that_waited_for_it(monkeypatch, waited, offset):
     """That of a record that was rejected, and retried, is there already."""
 
-    class Labels:
-        first, end, at = 0, 9, 0
-
-        def seek(self, offset):
-            self.at = offset
-
-        async def read(self, stop):
-            at, self.at = self.at, stop
-            ids = {0: "17", 4: "17", 6: "17", 7: "17"}
-            return [
-                SimpleNamespace(
-                    offset=i,
-                    timestamp=i,
-                    key=None,
-                    value=f'{{"id": "{ids.get(i, "x")}", "y": {i}}}'.encode(),
-                    headers=(),
-                )
-                for i in range(at, stop)
-            ]
-
-    @contextlib.asynccontextmanager
-    async def reading(*_):
-        yield Labels()
-
-    monkeypatch.setattr(finding, "reading", reading)
+    ids = {0: "17", 4: "17", 6: "17", 7: "17"}
+    reads(monkeypatch, [f'{{"id": "{ids.get(i, "x")}", "y": {i}}}'.encode() for i in range(9)])
     spec = stream_file.build({"name": "s", "features": {"a": "numeric"}, "task": "regression"}, "s")
     found = FoundPrediction(0, 0, 0, (0, 5), {"id": "17", "y": 1.0, "model": "last-label"}, 1)
     label, _ = asyncio.run(finding.label_of(spec, None, found, PartitionLearner(spec), waited))
@@ -243,11 +228,7 @@ def test_the_label_of_a_prediction_is_the_first_after_it_or_the_last_that_waited
 
 @pytest.mark.parametrize(("id_", "what"), [("id", "the one of the features"), ("@offset", "offset, such as 0@17")])
 def test_an_id_that_is_not_found_is_said_to_be_what_ids_are(monkeypatch, id_, what):
-    @contextlib.asynccontextmanager
-    async def reading(*_):
-        yield SimpleNamespace(first=0, end=0)
-
-    monkeypatch.setattr(finding, "reading", reading)
+    reads(monkeypatch, [])
     spec = stream_file.build({
         "name": "s", "task": "regression", "features": {"a": "numeric"}, "record": {"id": id_},
         "label": {"of": "a", "ahead": "1h"},
