@@ -259,13 +259,6 @@ def test_the_table_of_several_models_counts_drifts(tmp_path):
     assert "drifts" not in invoke(*several).stdout
 
 
-def test_command_says_what_is_wrong(mixed):
-    assert isinstance(invoke("evaluate", mixed, "--model", "hoefding-tree").exception, SpecError)
-    assert isinstance(invoke("evaluate", mixed, "--model", "naive-bayes", "--fading", "2").exception, SpecError)
-    assert isinstance(invoke("evaluate", "absent.csv", "--model", "naive-bayes").exception, DataError)
-    assert invoke("evaluate", mixed).exit_code == 2
-
-
 MOMENTS = "2026-11-21T12:00:{:06.3f}Z"
 
 

@@ -22,6 +22,9 @@ from riparian.app.stream_file.spec import Spec, load, loads
 from riparian.topics.records import RawBatch
 
 NOW, DAY = 1_700_000_000_000, 86_400.0  # ms, and seconds
+USUAL = [
+    *("is_fraud", "isFraud", "fraud", "churn", "Churned", "default", "clicked", "converted", "is_churn", "hasFailed"),
+]
 SHOP = "visit_id,at,plan,seats,paid,site,note,region,bought\n" + "".join(
     f"{1000 + i},2026-03-{1 + i % 28:02}T1{i % 10}:00:00,{('free', 'team', 'pro')[i % 3]},{i % 4},{i % 50 * 0.5},eu,"
     f"text {i},,{('no', 'yes')[i % 3 == 2]}\n"
@@ -84,6 +87,7 @@ def test_what_is_left_out_stands_there_as_a_comment_with_the_reason(shop: Path) 
         Path("more.yaml").write_text(text.replace(f"  # {name}: ", f"  {name}: "))
         assert name in load("more.yaml").features
     assert '3 values: "free", "team", "pro"' in text
+    assert "of every topic; one partition has one model" in text
     assert "4 whole numbers; nominal, if they are codes" in text
 
 
@@ -168,6 +172,8 @@ def test_a_label_that_is_not_clear_is_asked_for(shop: Path) -> None:
         (["class_rings", "a"], None),
         (["class", "label"], None),
         (["a", "b"], None),
+        *(([name, "u", "v"], name) for name in USUAL),
+        *(([name, "class", "v"], None) for name in USUAL),
     ],
 )
 def test_which_column_is_the_label(names: list[str], label: str | None) -> None:
@@ -930,21 +936,6 @@ def test_topics_whose_ids_are_in_other_partitions_are_copied(shift: int) -> None
     assert (
         "# s.features has 2 partitions, s.labels 3, so workers copy" in write(of_topics(features, other, name="s"))[0]
     )
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["is_fraud", "isFraud", "fraud", "churn", "Churned", "default", "clicked", "converted", "is_churn", "hasFailed"],
-)
-def test_usual_names_of_labels_are_known(tmp_path: Path, name: str) -> None:
-    path = tmp_path / "d.csv"
-    path.write_text(f"{name},u,v\n" + "".join(f"{i % 2},{i % 7 / 2},{i % 5 / 4}\n" for i in range(80)))
-    assert of_file(DataFile(path)).label == name
-    text = write(of_file(DataFile(path)))[0]
-    assert "of every topic; one partition has one model" in text
-    path.write_text(f"{name},class,v\n" + "".join(f"{i % 2},{i % 3},{i % 5 / 4}\n" for i in range(80)))
-    with pytest.raises(DataError, match="not clear which of the columns"):
-        of_file(DataFile(path))
 
 
 def test_a_file_of_many_columns_has_a_draft_that_takes_its_rows(tmp_path: Path) -> None:

@@ -194,10 +194,6 @@ def test_more_classes_than_allowed_over_all_partitions_are_left_out() -> None:
         ),
         ({"learning": "partition", "topics": {"learned": "l"}}, "topics.learned: expected no topic"),
         ({"topics": {"learned": "s.labels"}}, "topics.learned: expected a topic of its own"),
-        (
-            {"task": "anomaly", "champion": "half-space-trees", "challengers": {}, "drift": "none"},
-            "learning: expected partition with task anomaly",
-        ),
     ],
 )
 def test_what_cannot_be_shared_is_said_at_the_start(fields: dict[str, Any], sentence: str) -> None:

@@ -24,7 +24,7 @@ from riparian.app.errors import DataError, RiparianError, SpecError
 from riparian.app.evaluation.evaluate import evaluate, problem_for, spec_for
 from riparian.app.evaluation.figures.summary import AS_GIVEN, MEASURES, summarise
 from riparian.app.evaluation.pool import Pool
-from riparian.app.evaluation.sweep import Candidate, candidates, tasks_of
+from riparian.app.evaluation.sweep import Candidate, tasks_of
 from tests.conftest import MARK, ROOT, leftovers
 from tests.processes import PATIENCE, until
 
@@ -206,16 +206,6 @@ def test_generated_streams_are_data(tmp_path):
     assert found["runs"][0]["accuracy"] != found["runs"][1]["accuracy"]
 
 
-def test_candidates():
-    models = [("hoeffding-tree", {"delta": "0.5"}), ("naive-bayes", {})]
-    assert candidates(models, {"delta": "0.1", "max_depth": "3"}, {"hoeffding-tree.grace_period": ["1", "2"]}) == [
-        ("hoeffding-tree", {"delta": "0.5", "max_depth": "3", "grace_period": "1"}),
-        ("hoeffding-tree", {"delta": "0.5", "max_depth": "3", "grace_period": "2"}),
-        ("naive-bayes", {}),
-    ]
-    assert candidates(models[:1], {}, {})[0].label == "hoeffding-tree delta=0.5"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -241,6 +231,7 @@ def test_candidates():
         (["--model", "naive-bayes", "--model", "naive-bayes"], "naive-bayes is given twice: keep one, or use --rep"),
         (["--model", "hoeffding-tree:delta"], "--model is 'delta': write a parameter and its value, such as --model"),
         (["--model", "fimt-dd", "--model", "naive-bayes"], "model 'fimt-dd' does not do classification: use one of"),
+        (["--model", "naive-bayes", "--fading", "2"], "metrics.fading: expected a number below 1, found 2.0; lower it"),
         (["--model", "naive-bayes", "--repeats", "2", "--sort", "mae"], "none of the runs has 'mae' to sort by: use"),
     ],
 )
