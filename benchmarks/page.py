@@ -29,7 +29,6 @@ import numpy as np
 from benchmarks.record import printed
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker.ports import free_port, listen
-from riparian.app.page.models import ModelPages
 from riparian.app.page.server import Page, serve
 from riparian.app.page.store import Store
 from riparian.app.page.tail import Tail
@@ -116,9 +115,7 @@ def page(folder: Path, port: int, specs: list[Spec]) -> None:
     with Store(folder / "history.sqlite") as store:
         connection = Connection("127.0.0.1:9")
         watch = Fed([StreamView(spec) for spec in specs], connection, store)
-        shown = Page(
-            watch, {spec.name: "s.yaml" for spec in specs}, ModelPages(connection), Tail(watch.views, connection)
-        )
+        shown = Page(watch, {spec.name: "s.yaml" for spec in specs}, Tail(watch.views, connection))
         asyncio.run(serve(shown, listen("127.0.0.1", port)))
 
 

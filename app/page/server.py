@@ -80,8 +80,6 @@ class Page:
     ----------
     paths : mapping of str to str
         Name of a stream -> its stream file, as commands would name it.
-    model_pages : ModelPages
-        Models as their last checkpoints have them.
     tail : Tail
         Predictions and what came of them.
     loopback : bool
@@ -94,14 +92,14 @@ class Page:
         self,
         watch: Watch,
         paths: Mapping[str, str],
-        model_pages: ModelPages,
         tail: Tail,
         loopback: bool = True,
         actions: Actions | None = None,
     ) -> None:
         self.watch = watch
         self.views = {view.spec.name: view for view in watch.views}
-        self._paths, self._models, self._loopback, self.tail = paths, model_pages, loopback, tail
+        self._paths, self._loopback, self.tail = paths, loopback, tail
+        self._models = ModelPages(watch.connection)
         self._closing = asyncio.Event()
         self._looking = asyncio.Lock()
         self._values = RecordValues()
@@ -216,7 +214,7 @@ class Page:
         return found | {
             "progress": self.watch.progress,
             "away": self.watch.away_since,
-            "broker": str(self._models.connection),
+            "broker": str(self.watch.connection),
             "actions": self._actions is not None,
             "control": view.spec.control,
             "keys": list(view.spec.keys),
@@ -310,7 +308,7 @@ class Page:
         """A dead letter, all of it."""
         view, home, at = self._view(request), int(request.match_info["home"]), int(request.match_info["at"])
         there = home < view.spec.partitions
-        found = await retries.letter_at(view.spec, self._models.connection, home, at) if there else None
+        found = await retries.letter_at(view.spec, self.watch.connection, home, at) if there else None
         if found is None:
             raise web.HTTPNotFound(text=f"No dead letter is at offset {at:,} of partition {home} any more.")
         return self._json(found.plain())
@@ -324,7 +322,7 @@ class Page:
         outcomes, partition = self.tail.outcomes[view.spec.name], self._partition(request, view)
         found = await asyncio.to_thread(outcomes.alerts, only, partition, n)
         for row, values in zip(
-            found["rows"], self._values.of(view.spec, self._models.connection, found["rows"]), strict=True
+            found["rows"], self._values.of(view.spec, self.watch.connection, found["rows"]), strict=True
         ):
             row["values"] = values
         return self._json(found | alerts.about(view, partition, outcomes) | {"read": self.tail.read})
@@ -343,7 +341,7 @@ class Page:
         given, index = request.match_info["position"], self._number(request, "index", 0, 0, 1 << 20) or 0
         if not (given.isascii() and given.isdigit() and len(given) <= 18):
             raise web.HTTPNotFound(text="There is no such place.")
-        found = await predictions.record_at(view.spec, self._models.connection, partition, int(given), index)
+        found = await predictions.record_at(view.spec, self.watch.connection, partition, int(given), index)
         outcome = self.tail.outcomes[view.spec.name].at(partition, int(given), index)
         return self._json(found | {"outcome": outcome} | alerts.about(view, partition))
 
@@ -374,7 +372,7 @@ class Page:
         view, id_ = self._view(request), request.query.get("id", "")
         if not 0 < len(id_) <= MOST_ID:
             raise web.HTTPBadRequest(text=f"id: expected a text of 1 to {MOST_ID} characters.")
-        look = partial(predictions.explained, view.spec, self._models.connection, id_)
+        look = partial(predictions.explained, view.spec, self.watch.connection, id_)
         return await self._looked_up(request, look, early=True)
 
     async def _key(self, request: web.Request) -> web.StreamResponse:
@@ -383,7 +381,7 @@ class Page:
         if not 0 < len(value) <= MOST_ID:
             raise web.HTTPBadRequest(text=f"value: expected a text of 1 to {MOST_ID} characters.")
         state_of = partial(self._models.of, view.spec, tell=lambda state: state)
-        look = partial(keys.looked_up, view.spec, self._models.connection, state_of)
+        look = partial(keys.looked_up, view.spec, self.watch.connection, state_of)
         came = self.tail.outcomes[view.spec.name].of_id
         look = partial(look, request.query.get("key", ""), value, partition=self._partition(request, view), came=came)
         return await self._looked_up(request, look)

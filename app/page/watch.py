@@ -51,7 +51,7 @@ class Watch:
         self.away_since: int | None = None
         self.progress: float | None = 0.0
         self.version = 0
-        self._connection, self._store = connection, store
+        self.connection, self._store = connection, store
         self._topics = {topic for view in views for topic in stream_topics(view.spec).values()}
         self._of = {
             topic: (view, role) for view in views for role, topic in view.spec.outputs.items() if role != PREDICTIONS
@@ -92,7 +92,7 @@ class Watch:
                 await asyncio.sleep(AGAIN_SECONDS)
 
     async def _follow(self) -> None:
-        consumer = self._connection.consumer(
+        consumer = self.connection.consumer(
             auto_offset_reset="earliest",
             fetch_max_wait_ms=POLL_MS,
             request_timeout_ms=REQUEST_MS,
@@ -161,7 +161,7 @@ class Watch:
         self.progress = 0.0 if history else None
         until = {tp: stop for tp, (_, stop) in history.items()}
         for starts in await self._days(history):
-            await read_to_end(self._connection, starts, take, until, isolation=EVERYTHING)
+            await read_to_end(self.connection, starts, take, until, isolation=EVERYTHING)
             until |= starts
             for tp, start in starts.items():  # where the broker goes away now, it goes on from here
                 self._left[tp] = history[tp][0], start
@@ -174,7 +174,7 @@ class Watch:
         """Where each day begins, the last day first; of the partitions that have something older."""
         if not history:
             return []
-        consumer = self._connection.consumer(request_timeout_ms=REQUEST_MS)
+        consumer = self.connection.consumer(request_timeout_ms=REQUEST_MS)
         try:
             await consumer.start()
             now, found = now_ms(), []

@@ -13,7 +13,6 @@ import pytest
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.local_broker.ports import listen
 from riparian.app.page.actions import Actions
-from riparian.app.page.models import ModelPages
 from riparian.app.page.server import Page, serve
 from riparian.app.page.store import Store
 from riparian.app.page.tail import Tail
@@ -64,7 +63,6 @@ def serving_of(folder: Path, *views: StreamView, actions: bool = False) -> Itera
             page = Page(
                 watch,
                 {view.spec.name: str(folder / f"{view.spec.name}.yaml") for view in views},
-                ModelPages(connection),
                 watch.tail,
                 actions=Actions(connection) if actions else None,
             )

@@ -681,7 +681,7 @@ def test_the_page_s_modules_import_each_other_in_one_direction():
 
 
 def test_the_docs_name_each_request_and_its_method():
-    page = Page(SimpleNamespace(views=[]), {}, None, None, actions=Actions(Connection("127.0.0.1:9092")))
+    page = Page(SimpleNamespace(views=[], connection=None), {}, None, actions=Actions(Connection("127.0.0.1:9092")))
     served = {
         (route.method, route.resource.canonical)
         for route in page.application().router.routes()

@@ -79,13 +79,6 @@ def test_a_series_is_what_its_values_say(values, start, length, n, stored):
         np.testing.assert_allclose(column, expected, rtol=1e-4, atol=1e-3)
 
 
-def test_a_block_of_another_shape_is_refused():
-    with pytest.raises(ValueError, match="no block"):
-        TimeSeries().restore(0, [(5, b"123")])
-    with pytest.raises(ValueError, match="no block"):
-        TimeSeries().restore(9, [])
-
-
 @settings(deadline=None)
 @given(
     steps=st.lists(

@@ -99,7 +99,6 @@ def command(
 
     from riparian.app.kafka.local_broker.ports import listen
     from riparian.app.page.actions import Actions
-    from riparian.app.page.models import ModelPages
     from riparian.app.page.server import Page, serve
     from riparian.app.page.store import Store
     from riparian.app.page.tail import Tail
@@ -117,7 +116,7 @@ def command(
         paths = {spec.name: str(path) for path, spec in specs}
         allowed = Actions(connection) if actions else None
         tail = Tail(watch.views, connection)
-        page = Page(watch, paths, ModelPages(connection), tail, loopback=is_loopback(host), actions=allowed)
+        page = Page(watch, paths, tail, loopback=is_loopback(host), actions=allowed)
         show(f"{', '.join(names)} on {connection}: {address} (Ctrl-C ends it)")
         if allowed is not None:
             show(f"the token for commands: {allowed.token}")
