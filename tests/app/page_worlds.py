@@ -169,6 +169,10 @@ def drifted(view: StreamView, at: int, **fields: Any) -> None:
     view.take_drift(drift(stream=view.spec.name, **({"before": 0.006, "after": 0.011} | fields)), at)
 
 
+def tell_again(view: StreamView, record: Any, now: int, **changes: Any) -> None:
+    view.take_report(reports.write(msgspec.structs.replace(record, time=now + 1, **changes)))
+
+
 def empty(view: StreamView, now: int) -> None:
     """Nothing."""
 
@@ -195,20 +199,12 @@ def broken(view: StreamView, now: int) -> None:
         *(of(value, n, 0.27 * n, 0.26 * n) for value, n in (("ES", 70.0), ("FR", 50.0), ("DE", 30.0))),
         SegmentFigures("country", 10.0, 2.0, 100.0, 25.0, others=True),
     ]
-    last = view.models["champion", 0]
-    view.take_report(reports.write(msgspec.structs.replace(last, time=now + 1, segments=found)))
+    tell_again(view, view.models["champion", 0], now, segments=found)
 
 
 def drifting(view: StreamView, now: int) -> None:
     payments(view, now, falls(0.97, 0.74, 0.5, 0.0))
-    last = view.partitions[0].last
-    view.take_report(
-        reports.write(
-            last.__class__(
-                **{f: getattr(last, f) for f in last.__struct_fields__} | {"alarms": ["champion"], "time": now + 1}
-            )
-        )
-    )
+    tell_again(view, view.partitions[0].last, now, alarms=["champion"])
     drifted(view, now - 2 * 60_000)
     drifted(view, now - 110_000, model=None, signal="amount", before=38.0, after=51.0)
 
@@ -216,14 +212,7 @@ def drifting(view: StreamView, now: int) -> None:
 def recovering(view: StreamView, now: int) -> None:
     payments(view, now, falls(0.55, 0.74, 0.5, 0.35), forest=0.006)
     command(view, "applied", "apply", now - 45 * 60_000, "champion", "stream file 18")
-    last = view.partitions[0].last
-    view.take_report(
-        reports.write(
-            last.__class__(
-                **{f: getattr(last, f) for f in last.__struct_fields__} | {"alarms": ["champion"], "time": now + 1}
-            )
-        )
-    )
+    tell_again(view, view.partitions[0].last, now, alarms=["champion"])
     drifted(view, now - int(0.45 * HOUR))
     for k in range(9):
         drifted(
@@ -238,8 +227,7 @@ def rare(view: StreamView, now: int) -> None:
 def few(view: StreamView, now: int) -> None:
     """As many labels as the window holds have not come yet."""
     rare(view, now)
-    last = view.models["champion", 0]
-    view.take_report(reports.write(msgspec.structs.replace(last, time=now + 1, n=900)))
+    tell_again(view, view.models["champion", 0], now, n=900)
 
 
 def proposed(view: StreamView, now: int) -> None:
