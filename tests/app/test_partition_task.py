@@ -844,7 +844,8 @@ def test_a_step_that_may_wait_for_a_fit_is_never_taken_on_the_event_loop(champio
 def test_a_partition_that_others_wait_for_in_vain_is_to_be_loaded_again_with_a_replica_of_its_own(spec, monkeypatch):
     """It replays behind the worker's replica, and its topic does not answer."""
     bounds: list[int | None] = []
-    replica = types.SimpleNamespace(place=7, waits_for=lambda _: True, hold_back=lambda _, place: bounds.append(place))
+    models = types.SimpleNamespace(place=7, waits_for=lambda _: True)
+    replica = types.SimpleNamespace(models=models, hold_back=lambda _, place: bounds.append(place))
     script = RecordedOrder(np.array([5, 6]), {"labels": np.array([0, 0]), "learned": np.array([7, 9])})
     runner = runner_of(spec, UncommittedOutputs(script, {}, {}, dict.fromkeys(TOPICS, 0), {}))
     runner.buffers["learned"], runner._replays = RecordQueue(), True

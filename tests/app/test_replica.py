@@ -551,8 +551,8 @@ async def behind_one_each(assignment: Any, spec: Spec) -> tuple[list[ReplicaOfWo
     ones = [ReplicaOfWorker(assignment.worker, Replica(spec), assignment.replicas, lambda: None) for _ in range(2)]
     learners = [PartitionLearner(spec, p, FollowedLearning).learning for p in range(2)]
     for one, learner in zip(ones, learners, strict=True):
-        learner.wait_for(one._replica)
-        assert not one._replica.is_own
+        learner.wait_for(one.models)
+        assert not one.models.is_own
         assert await one.join(learner)
         one.hold_back(learner, None)
     assignment.replicas += ones
@@ -570,8 +570,8 @@ def test_a_worker_ends_the_replica_that_its_partitions_have_left_and_they_go_on_
         assert await ones[1].move(learners[1], ones[0]) == []
         await ones[1].leave(learners[1])
         assert assignment.replicas == ones[:1]
-        assert ones[0]._replica.used
-        assert not ones[1]._replica.used
+        assert ones[0].models.used
+        assert not ones[1].models.used
         with learners[1].still() as drifts:
             assert drifts == []
         for learner in learners:
@@ -600,7 +600,7 @@ def test_a_replica_that_all_others_leave_while_a_partition_moves_to_it_ends_only
         worker.in_thread = slow  # type: ignore[method-assign]
         assert await ones[1].move(learners[1], ones[0]) == ([] if comes else None)
         assert assignment.replicas == (ones if comes else ones[1:])
-        assert [one._replica.used for one in ones] == [comes, not comes]
+        assert [one.models.used for one in ones] == [comes, not comes]
         worker.in_thread = in_thread  # type: ignore[method-assign]
         await assignment.stop()
 
@@ -738,7 +738,7 @@ def test_what_the_replica_learns_on_the_event_loop_is_judged_by_instances_that_i
         return work(*args)
 
     monkeypatch.setattr(turns, "perf_counter", lambda: 0.0)
-    one = SimpleNamespace(_replica=replica, _brief=Brief(), _worker=SimpleNamespace(in_thread=in_thread))
+    one = SimpleNamespace(models=replica, _brief=Brief(), _worker=SimpleNamespace(in_thread=in_thread))
 
     def come(*sizes: int) -> None:
         at, n = replica.fetch_offset, len(sizes)

@@ -268,7 +268,7 @@ class JointTurns:
 
     async def _first(self, replica: ReplicaOfWorker) -> int | None:
         """The offset of what is appended next, once the models have learned all before; None where they do not."""
-        if replica.next_offset == self._next and await replica.has_learned(0):
+        if replica.models.fetch_offset == self._next and await replica.has_learned(0):
             return self._next
         deadline = time.monotonic() + PATIENT_SECONDS
         tp = TopicPartition(self._topic, 0)

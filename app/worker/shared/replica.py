@@ -37,6 +37,10 @@ class ReplicaOfWorker:
         Those of the worker, in which this one is once it has started.
     learned : callable
         Called when the models have learned more.
+
+    Attributes
+    ----------
+    models : Replica
     """
 
     def __init__(
@@ -47,16 +51,11 @@ class ReplicaOfWorker:
         learned: Callable[[], None],
     ) -> None:
         self._topic = str(worker.spec.topics.learned)
-        self._replica = replica
+        self.models = replica
         self._worker, self._group, self._learned = worker, group, learned
         self._came, self._brief = asyncio.Event(), Brief()
-        self._feed = Feed(worker.connection, self._topic, self._replica, self._came.set, worker.fail)
+        self._feed = Feed(worker.connection, self._topic, self.models, self._came.set, worker.fail)
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def place(self) -> int:
-        """The next one of the log that is to be learned."""
-        return self._replica.place
 
     @property
     def first(self) -> "ReplicaOfWorker":
@@ -66,14 +65,14 @@ class ReplicaOfWorker:
     def start(self) -> None:
         """Learn, from where the replica stands."""
         self._group.append(self)
-        if self._task is None and self._replica.lineup is not None:
+        if self._task is None and self.models.lineup is not None:
             self._feed.start()
             self._task = asyncio.create_task(self._run(), name="replica")
 
     async def join(self, learning: Learning) -> bool:
         """Let a partition follow from its place on, if the replica has come there. AloneError where it has learned
         otherwise."""
-        if learning.logs.places[LEARNED] != self.place or not await self._worker.in_thread(learning.join):
+        if learning.logs.places[LEARNED] != self.models.place or not await self._worker.in_thread(learning.join):
             if learning.apart:
                 raise AloneError("it has learned otherwise than the partitions beside it")
             return False
@@ -82,17 +81,12 @@ class ReplicaOfWorker:
 
     def appended(self, offset: int, timestamp: int, value: bytes) -> None:
         """Give the replica a record that the broker has taken."""
-        self._replica.appended(offset, timestamp, value)
+        self.models.appended(offset, timestamp, value)
         self._came.set()
 
     async def has_learned(self, end: int) -> bool:
         """Whether the models have learned all that stands below an offset of the log."""
-        return not len(self._replica) and await self._feed.has_read(end)
-
-    @property
-    def next_offset(self) -> int:
-        """Of the next record of the log, as far as it is known."""
-        return self._replica.fetch_offset
+        return not len(self.models) and await self._feed.has_read(end)
 
     def step_together(
         self, learners: Sequence[PartitionLearner], releases: Sequence[Release], first: int, time_ms: int
@@ -100,8 +94,8 @@ class ReplicaOfWorker:
         """As `joint_step.step_together`, of all partitions that follow. Thread-safe. KafkaError where another worker
         has appended something meanwhile."""
         try:
-            with self._replica.lock:
-                return step_together(learners, releases, self._replica, first, time_ms)
+            with self.models.lock:
+                return step_together(learners, releases, self.models, first, time_ms)
         except OvertakenError:
             raise KafkaError(f"another worker has appended to {self._topic}") from None
 
@@ -111,18 +105,14 @@ class ReplicaOfWorker:
 
     def hold_back(self, learning: Learning, place: int | None) -> None:
         """Keep the replica from going beyond `place` for this partition (`Replica.hold_back`)."""
-        self._replica.hold_back(learning, place)
+        self.models.hold_back(learning, place)
         self._came.set()
-
-    def waits_for(self, learning: Learning) -> bool:
-        """Whether the replica waits for this partition."""
-        return self._replica.waits_for(learning)
 
     async def leave(self, learning: Learning) -> None:
         """Nothing more comes for a partition: others need not wait for it. A replica that nobody follows ends."""
-        self._replica.leave(learning)
+        self.models.leave(learning)
         self._came.set()
-        if not self._replica.used and self in self._group:
+        if not self.models.used and self in self._group:
             self._group.remove(self)
             await self.stop()
 
@@ -132,18 +122,18 @@ class ReplicaOfWorker:
 
     async def move(self, learning: Learning, to: "ReplicaOfWorker") -> list[DriftRecord] | None:
         """Let a partition follow another replica (`Learning.move`). None where it stays."""
-        if self._replica.apart is to._replica:
+        if self.models.apart is to.models:
             return None
         drifts: list[DriftRecord] | None = None
-        to._replica.join(learning)  # before it comes: others may leave meanwhile, and the replica has to go on
+        to.models.join(learning)  # before it comes: others may leave meanwhile, and the replica has to go on
         try:
-            drifts = await self._worker.in_thread(learning.move, to._replica)
+            drifts = await self._worker.in_thread(learning.move, to.models)
         finally:
             if drifts is None:
                 await to.leave(learning)
         if drifts is not None:
             to._log_joined(learning)
-        elif self._replica.apart is to._replica:
+        elif self.models.apart is to.models:
             log.warning(
                 "partition %d has learned otherwise than others of this worker, and keeps a replica beside theirs: a "
                 "changed stream file has begun at another place in it, where the stream takes no commands; with "
@@ -154,7 +144,7 @@ class ReplicaOfWorker:
 
     async def _advance(self) -> None:
         """Learn what has come: in another thread where that may take long, or a step has the replica there."""
-        await self._brief.run(self._replica.n_due, self._replica.advance, self._replica, self._worker)
+        await self._brief.run(self.models.n_due, self.models.advance, self.models, self._worker)
 
     async def stop(self) -> None:
         await self._feed.stop()
@@ -163,7 +153,7 @@ class ReplicaOfWorker:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        known = self.place  # by those whom it wakes; one that moves may take the replica on, too
+        known = self.models.place  # by those whom it wakes; one that moves may take the replica on, too
         while True:
             await self._came.wait()
             self._came.clear()
@@ -172,6 +162,6 @@ class ReplicaOfWorker:
             except Exception as error:
                 self._worker.fail(error)
                 return
-            if self.place != known:
-                known = self.place
+            if self.models.place != known:
+                known = self.models.place
                 self._learned()

@@ -264,12 +264,12 @@ class PartitionTask(Turns):
         place = None
         if self.merge.follows or self._rest is not None:
             place = self._tail.script.next_place(LEARNED, learning.logs.places[FEATURES])
-        self.buffers[LEARNED].next_offset = replica.place
-        stands = learning.logs.places[FEATURES], replica.place
+        self.buffers[LEARNED].next_offset = replica.models.place
+        stands = learning.logs.places[FEATURES], replica.models.place
         if stands != self._stood:
             self._stood, self._moved = stands, time.monotonic()
             replica.hold_back(learning, place)
-        elif replica.waits_for(learning) and time.monotonic() > self._moved + STALLED_SECONDS:
+        elif replica.models.waits_for(learning) and time.monotonic() > self._moved + STALLED_SECONDS:
             raise AloneError(f"nothing has come for {STALLED_SECONDS:.0f} s, and others wait for it")
         if place is None:
             replica.hold_back(learning, None)
