@@ -82,20 +82,13 @@ class Actions:
         self._connection = connection
         self._retrying = asyncio.Lock()
 
-    def refusal(self, request: web.Request) -> str | None:
-        """Why a request is not taken; None where it is."""
-        if request.headers.get("Origin") != str(request.url.origin()):
-            return "The request is not of this page."
-        given = request.headers.get(TOKEN, "")
-        if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.token.encode()):
-            return "The token is not right. It was printed when riparian ui started."
-        return None
-
     async def _wanted(self, request: web.Request, kind: type[T]) -> T:
         """What a request asks for; HTTPForbidden or HTTPBadRequest where it is not taken."""
-        refused = self.refusal(request)
-        if refused is not None:
-            raise web.HTTPForbidden(text=refused)
+        if request.headers.get("Origin") != str(request.url.origin()):
+            raise web.HTTPForbidden(text="The request is not of this page.")
+        given = request.headers.get(TOKEN, "")
+        if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self.token.encode()):
+            raise web.HTTPForbidden(text="The token is not right. It was printed when riparian ui started.")
         return await sent(request, MOST_BYTES, kind)
 
     async def handle(self, request: web.Request, view: StreamView, closing: asyncio.Event) -> web.StreamResponse:
