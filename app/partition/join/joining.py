@@ -208,7 +208,7 @@ def _is_again(instances, joined, features, marks, i):
     return again or find(instances, features, i) >= 0
 
 
-@kernel
+@kernel(inline=True)
 def _met(
     instances,
     joined,
