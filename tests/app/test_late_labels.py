@@ -433,7 +433,13 @@ def test_a_change_by_which_records_would_be_learned_again_is_refused_with_the_cu
             {"task": "regression", "classes": None, "join": {"unlabelled": {"is": "ok", "after": "1d"}}},
             "after alone holds labels until then",
         ),
-        ({"topics": {"labels": None}, "join": {"unlabelled": {"after": "1d"}}}, "name topics.labels"),
+        (
+            {
+                **{"task": "anomaly", "champion": "half-space-trees", "classes": None, "topics": {"labels": None}},
+                **{"record": {"y": None}, "join": {"unlabelled": {"after": "1d"}}},
+            },
+            "join.unlabelled: expected labels, in topics.labels or record.y, found neither",
+        ),
         ({"join": {"unlabelled": {"is": "ok"}}}, "join.unlabelled.after"),
         ({"label": {"on_repeat": "twice"}}, "label.on_repeat"),
         (
