@@ -16,14 +16,11 @@ from riparian.models.streams import EndlessStream
 NAMES = ("salary", "commission", "age", "elevel", "car", "zipcode", "hvalue", "hyears", "loan")
 N_VALUES = (0, 0, 0, 5, 20, 9, 0, 0, 0)
 SALARY, COMMISSION, AGE, ELEVEL, CAR, ZIPCODE, HVALUE, HYEARS, LOAN = range(9)
-N_FUNCTIONS = 10
 
 
 def source(seed: int = 0, *, function: int = 0, perturbation: float = 0.05) -> EndlessStream:
     """Applicants; class 0 is the paper's group A. Values are moved after the class was decided; function 0 is the first
     of the paper."""
-    if not 0 <= function < N_FUNCTIONS:
-        raise ValueError(f"Agrawal has functions 0 .. {N_FUNCTIONS - 1}, not {function}")
     return EndlessStream(partial(_fill, seeded(seed), function, perturbation), N_VALUES, NAMES, 2)
 
 

@@ -12,14 +12,11 @@ from riparian.models.kernels.randomness import normal, seeded, uniform
 from riparian.models.streams import EndlessStream, numbered
 
 N_FEATURES = 8
-N_FUNCTIONS = 2
 
 
 def source(seed: int = 0, *, ratio: float = 0.002, shift: float = 2.5, function: int = 0) -> EndlessStream:
     """Normal instances, of which a few are shifted. Of an instance of class 1 two features are shifted: x1 and x2, or
     x3 and x4; by function 1 x5 and x6, or x7 and x8."""
-    if not 0 <= function < N_FUNCTIONS:
-        raise ValueError(f"rare has functions 0 .. {N_FUNCTIONS - 1}, not {function}")
     first = 4 * function
     return EndlessStream(partial(_fill, seeded(seed), ratio, shift, first), (0,) * N_FEATURES, numbered(N_FEATURES), 2)
 

@@ -16,8 +16,6 @@ THRESHOLDS = (8.0, 9.0, 7.0, 9.5)
 
 def source(seed: int = 0, *, function: int = 0, noise: float = 0.1) -> EndlessStream:
     """Points in a cube of side 10. Concept 0 is block 1 of the paper."""
-    if not 0 <= function < len(THRESHOLDS):
-        raise ValueError(f"SEA has functions 0 .. {len(THRESHOLDS) - 1}, not {function}")
     return EndlessStream(partial(_fill, seeded(seed), THRESHOLDS[function], noise), (0, 0, 0), numbered(3), 2)
 
 

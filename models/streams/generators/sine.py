@@ -13,13 +13,9 @@ from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import seeded, uniform
 from riparian.models.streams import EndlessStream, numbered
 
-N_FUNCTIONS = 4
-
 
 def source(seed: int = 0, *, function: int = 0, n_irrelevant: int = 2) -> EndlessStream:
     """Points."""
-    if not 0 <= function < N_FUNCTIONS:
-        raise ValueError(f"sine has functions 0 .. {N_FUNCTIONS - 1}, not {function}")
     d = 2 + n_irrelevant
     return EndlessStream(partial(_fill, seeded(seed), function), (0,) * d, numbered(d), 2)
 

@@ -13,13 +13,10 @@ from riparian.models.streams import EndlessStream
 
 NAMES = ("size", "colour", "shape")
 SMALL, RED, GREEN, CIRCLE = 0.0, 0.0, 2.0, 0.0
-N_FUNCTIONS = 3
 
 
 def source(seed: int = 0, *, function: int = 0) -> EndlessStream:
     """Objects."""
-    if not 0 <= function < N_FUNCTIONS:
-        raise ValueError(f"STAGGER has functions 0 .. {N_FUNCTIONS - 1}, not {function}")
     return EndlessStream(partial(_fill, seeded(seed), function), (3, 3, 3), NAMES, 2)
 
 
