@@ -22,6 +22,7 @@ from riparian.models.adapter.entries import EXTERNAL
 from riparian.models.adapter.imported import make, path_of, version_of
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.entry import CLASSIFICATION
+from riparian.models.explanation.description import as_node
 from riparian.models.layout import StateLayout
 
 log = logging.getLogger(__name__)
@@ -234,11 +235,4 @@ class External(Learner):
     def describe(self) -> list[dict[str, Any]]:
         """One part: how the model describes itself."""
         counts = {"learned": int(self._counts[LEARNED]), "failed": int(self._counts[FAILED])}
-        root: dict[str, Any] = {
-            "id": 0,
-            "parent": None,
-            "depth": 0,
-            "weight": float(self._counts[LEARNED]),
-            "value": [],
-        }
-        return [{**root, "part": "model", "import_path": self._path, **counts}]
+        return [as_node(0, None, 0, self._counts[LEARNED], [], part="model", import_path=self._path, **counts)]

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from riparian.models.anomaly.entries import HALF_SPACE_TREES
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
+from riparian.models.explanation.description import as_node
 from riparian.models.joined import copied
 from riparian.models.kernels.draws import key, uniform_at
 from riparian.models.kernels.elementary import log1p
@@ -139,15 +140,11 @@ class HalfSpaceTrees(Learner):
         _, ranges, counts = self._profiles
         shown, (_, size) = float(self.sizes()[-1, 0]), self.sizes()[0].tolist()
         window, n = counts[0].tolist()
-        parts: list[dict[str, Any]] = [
-            {"id": 0, "parent": None, "depth": 0, "weight": float(window * size + n), "value": []}
-        ]
+        parts = [as_node(0, None, 0, window * size + n, [])]
         lows, highs = ranges[:, SHOWN, LOW].min(axis=0).tolist(), ranges[:, SHOWN, HIGH].max(axis=0).tolist()
         for f, (low, high) in enumerate(zip(lows, highs, strict=True)):
             if not self._nominal[f] and low <= high:
-                parts.append(
-                    {"id": f + 1, "parent": 0, "depth": 1, "feature": f, "weight": shown, "value": [low, high]}
-                )
+                parts.append(as_node(f + 1, 0, 1, shown, [low, high], feature=f))
         return parts
 
     def size(self) -> dict[str, int]:

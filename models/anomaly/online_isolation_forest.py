@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from riparian.models.anomaly.entries import ONLINE_ISOLATION_FOREST
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
+from riparian.models.explanation.description import as_node
 from riparian.models.kernels.draws import key, uniform_at
 from riparian.models.kernels.elementary import LN_2, log, power
 from riparian.models.kernels.kernel import kernel
@@ -116,13 +117,12 @@ class OnlineIsolationForest(Learner):
     def describe(self) -> list[dict[str, Any]]:
         """The forest, and of each numeric feature the widest range that a tree has of it."""
         n, boxes = int(self._state.counts[0]), self._state.boxes[:, 0]
-        parts: list[dict[str, Any]] = [{"id": 0, "parent": None, "depth": 0, "weight": float(n), "value": []}]
+        parts = [as_node(0, None, 0, n, [])]
         weight = float(min(n, len(self._state.last)))
         ranges = np.column_stack((boxes[:, LOW].min(axis=0), boxes[:, HIGH].max(axis=0))).tolist()
         for f, (low, high) in enumerate(ranges):
             if not self._nominal[f] and low <= high:
-                part = {"id": f + 1, "parent": 0, "depth": 1, "feature": f, "weight": weight, "value": [low, high]}
-                parts.append(part)
+                parts.append(as_node(f + 1, 0, 1, weight, [low, high], feature=f))
         return parts
 
     def size(self) -> dict[str, int]:

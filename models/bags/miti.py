@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from riparian.models.bags import entries
 from riparian.models.bags.window import FULL, BagWindow, BagWindowLearner, TrainingSet, add, is_due
 from riparian.models.contract import PREDICT, Bags, Floats, Program, Schema
+from riparian.models.explanation.description import as_node
 from riparian.models.joined import joined, prefixed
 from riparian.models.kernels.elementary import power
 from riparian.models.kernels.kernel import kernel
@@ -126,8 +127,8 @@ class MITI(BagWindowLearner):
         for i in range(n):
             parent = int(tree.parent[i])
             depth[i] = 0 if parent < 0 else depth[parent] + 1
-            node: dict[str, Any] = {"id": i, "parent": None if parent < 0 else parent, "depth": int(depth[i])}
-            node |= {"weight": float(tree.weight[i]), "value": [1.0 - float(tree.value[i]), float(tree.value[i])]}
+            value = [1.0 - float(tree.value[i]), float(tree.value[i])]
+            node = as_node(i, None if parent < 0 else parent, int(depth[i]), tree.weight[i], value)
             if tree.feature[i] != LEAF:
                 right = int(tree.right[i])
                 node |= {"feature": int(tree.feature[i]), "children": [int(tree.left[i]), right], "default": right}
@@ -136,7 +137,7 @@ class MITI(BagWindowLearner):
                 else:
                     node["threshold"] = float(tree.threshold[i])
             nodes.append(node)
-        return nodes or [{"id": 0, "parent": None, "depth": 0, "weight": 0.0, "value": [0.0, 0.0]}]
+        return nodes or [as_node(0, None, 0, 0.0, [0.0, 0.0])]
 
     def size(self) -> dict[str, int]:
         depth = max((node["depth"] for node in self.describe()), default=0)

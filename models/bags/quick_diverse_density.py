@@ -23,6 +23,7 @@ from riparian.models.bags.likelihood import bag_loss, distance, loss_of
 from riparian.models.bags.optimise import optimise_scale
 from riparian.models.bags.window import FULL, BagWindow, BagWindowLearner, TrainingSet, add, is_due
 from riparian.models.contract import PREDICT, Bags, Floats, Program, Schema
+from riparian.models.explanation.description import as_node
 from riparian.models.joined import joined, prefixed
 from riparian.models.kernels.elementary import exp
 from riparian.models.kernels.kernel import kernel
@@ -95,15 +96,13 @@ class QuickDiverseDensity(BagWindowLearner):
         point, bags = self._model, self._window.bags()
         y, w = self._window.y[bags], self._window.w[bags]
         weight, positive = float(w.sum()), float(w[y == 1.0].sum())
-        root = {"id": 0, "parent": None, "depth": 0, "weight": weight, "value": [weight - positive, positive]}
-        parts: list[dict[str, Any]] = [root]
+        parts = [as_node(0, None, 0, weight, [weight - positive, positive])]
         if point.status[0] != FOUND:
             return parts
         for f, n_values in enumerate(self.schema.n_values):
             value = float(point.target[f] * point.deviation[f] + point.mean[f])
-            part = {"id": f + 1, "parent": 0, "depth": 1, "weight": weight, "feature": f, "value": [value]}
-            part["scale"] = abs(float(point.scale[f])) / (1.0 if n_values else float(point.deviation[f]))
-            parts.append(part)
+            scale = abs(float(point.scale[f])) / (1.0 if n_values else float(point.deviation[f]))
+            parts.append(as_node(f + 1, 0, 1, weight, [value], feature=f, scale=scale))
         return parts
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from riparian.models.baseline.entries import LAST_LABEL
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
+from riparian.models.explanation.description import as_node
 from riparian.models.kernels.kernel import kernel
 
 
@@ -55,7 +56,7 @@ class LastLabel(Learner):
             value = [float(k == int(last)) for k in range(self.schema.n_outputs)]
         else:
             value = [last]
-        return [{"id": 0, "parent": None, "depth": 0, "weight": weight, "value": value}]
+        return [as_node(0, None, 0, weight, value)]
 
 
 @kernel

@@ -9,6 +9,7 @@ import numpy as np
 
 from riparian.models.baseline.entries import MAJORITY_CLASS
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
+from riparian.models.explanation.description import as_node
 from riparian.models.kernels.kernel import kernel
 
 
@@ -52,7 +53,7 @@ class MajorityClass(Learner):
 
     def describe(self) -> list[dict[str, Any]]:
         weights = self._state.weights
-        return [{"id": 0, "parent": None, "depth": 0, "weight": float(weights.sum()), "value": weights.tolist()}]
+        return [as_node(0, None, 0, weights.sum(), weights.tolist())]
 
 
 @kernel

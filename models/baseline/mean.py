@@ -9,6 +9,7 @@ import numpy as np
 
 from riparian.models.baseline.entries import MEAN
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
+from riparian.models.explanation.description import as_node
 from riparian.models.kernels.kernel import kernel
 
 
@@ -47,7 +48,7 @@ class Mean(Learner):
 
     def describe(self) -> list[dict[str, Any]]:
         weight, mean = self._state.known.tolist()
-        return [{"id": 0, "parent": None, "depth": 0, "weight": weight, "value": [mean]}]
+        return [as_node(0, None, 0, weight, [mean])]
 
 
 @kernel

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from riparian.models.baseline.entries import NAIVE_BAYES
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
+from riparian.models.explanation.description import as_node
 from riparian.models.kernels.kernel import kernel
 from riparian.models.observers.gaussians import (
     Cache,
@@ -111,14 +112,12 @@ class NaiveBayes(Learner):
 
     def describe(self) -> list[dict[str, Any]]:
         """One part for the classes, and one a feature: weight of each class, mean and deviation or value weights."""
-        root = {"id": 0, "parent": None, "depth": 0, "weight": float(self._weights.sum())}
-        parts: list[dict[str, Any]] = [{**root, "value": self._weights[0].tolist()}]
+        parts = [as_node(0, None, 0, self._weights.sum(), self._weights[0].tolist())]
         k = self.schema.n_outputs
         for f, n_values in enumerate(self.schema.n_values):
             start = int(self._layout.offset[f])
             block = self._stats[0, start : start + (5 if n_values == 0 else 1 + n_values) * k].reshape(-1, k)
-            part = {"id": f + 1, "parent": 0, "depth": 1, "feature": f, "weight": float(block[0].sum())}
-            part["value"] = block[0].tolist()
+            part = as_node(f + 1, 0, 1, block[0].sum(), block[0].tolist(), feature=f)
             if n_values == 0:
                 spread = np.sqrt(np.divide(block[2], block[0] - 1, where=block[0] > 1, out=np.zeros(k)))
                 part |= {"mean": block[1].tolist(), "deviation": spread.tolist()}

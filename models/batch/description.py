@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from riparian.models.batch.forest import LINK, MEDIAN, SOFTMAX, VECTOR, FittedForest
 from riparian.models.contract import Floats
+from riparian.models.explanation.description import as_node
 
 
 def levels(forest: FittedForest) -> NDArray[np.int64]:
@@ -31,9 +32,7 @@ def described(forest: FittedForest, totals: Floats, classes: bool, n_outputs: in
         weight, value = float(totals.sum()), totals.tolist()
     else:
         weight, value = float(totals[0]), [float(totals[1] / totals[0]) if totals[0] else 0.0]
-    nodes: list[dict[str, Any]] = [
-        {"id": 0, "parent": None, "depth": 0, "weight": weight, "value": value, "part": "model"}
-    ]
+    nodes = [as_node(0, None, 0, weight, value, part="model")]
     depths, values = levels(forest), values_of(forest)
     parents = np.zeros(len(forest.column), np.int64)
     for node in np.flatnonzero(forest.column >= 0).tolist():

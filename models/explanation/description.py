@@ -3,6 +3,11 @@
 from typing import Any
 
 
+def as_node(i: int, parent: int | None, depth: int, weight: Any, value: list[Any], **more: Any) -> dict[str, Any]:
+    """What every node has, and more."""
+    return {"id": i, "parent": parent, "depth": depth, "weight": float(weight), "value": value, **more}
+
+
 def moved(nodes: list[dict[str, Any]], by: int, parent: int | None, depth: int) -> list[dict[str, Any]]:
     """The nodes with ids raised by `by`, their roots below `parent`, and depths raised by `depth`."""
     result = []

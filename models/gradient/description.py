@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Schema
+from riparian.models.explanation.description import as_node
 from riparian.models.gradient.bins import Bins
 from riparian.models.gradient.tree import (
     CODE,
@@ -41,13 +42,7 @@ def describe_trees(
     described = []
     for i, link in enumerate(nodes.links.tolist()):
         values = mean[i] if centre is None else centre + spread * mean[i]
-        node: dict[str, Any] = {
-            "id": i + 1,
-            "parent": link[PARENT] + 1,
-            "depth": link[DEPTH] + 1,
-            "weight": float(seen[i]),
-            "value": values.tolist(),
-        }
+        node = as_node(i + 1, link[PARENT] + 1, link[DEPTH] + 1, seen[i], values.tolist())
         if centre is None:
             node["unit"] = "score"
         if link[PARENT] < 0:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from riparian.models.contract import LEARN, Bags, Floats, Learner, Program, Schema
+from riparian.models.explanation.description import as_node
 from riparian.models.gradient import committee
 from riparian.models.gradient.bins import MOMENTS, Bins, lay_out, no_bins, refit, transfer
 from riparian.models.gradient.committee import BIN, LEAST_SPREAD, N_DRIFTED, NEED_BLOCKS, NEED_NODES, RESET, WARM
@@ -339,14 +340,8 @@ class StochasticGradientTree(Learner):
         """
         state, task = self._learned, self._task
         classes = task.loss == CROSS_ENTROPY
-        top: dict[str, Any] = {
-            "id": 0,
-            "parent": None,
-            "depth": 0,
-            "weight": float(state.known.sum()),
-            "value": state.known.tolist() if classes else [float(state.target[MEAN])],
-            "bins": describe_bins(self._bins, self.schema),
-        }
+        value = state.known.tolist() if classes else [float(state.target[MEAN])]
+        top = as_node(0, None, 0, state.known.sum(), value, bins=describe_bins(self._bins, self.schema))
         plain = not classes and task.loss != POISSON and len(self._roots) == 1
         centre = float(state.target[CENTRE]) if plain else None
         nodes = self._nodes._replace(**used(self._nodes))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Learner, Schema
+from riparian.models.explanation.description import as_node
 from riparian.models.hoeffding.nodes import MC_CORRECT, NB_CORRECT
 from riparian.models.hoeffding.parameters import NBA, HoeffdingSettings, bins_of
 from riparian.models.joined import copied, enlarge
@@ -61,8 +62,7 @@ class ClassificationTree(Learner):
 
     def _described(self, i: int, parent: int, depth: int, weight: float, value: Floats) -> dict[str, Any]:
         """A node for people, before it is known what it tests or predicts. parent : -1 for none."""
-        above = None if parent < 0 else parent
-        return {"id": i, "parent": above, "depth": depth, "weight": float(weight), "value": value.tolist()}
+        return as_node(i, None if parent < 0 else parent, depth, weight, value.tolist())
 
     def _predictor(self, node: int) -> str:
         """What a leaf predicts by."""

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from riparian.models.contract import Floats
+from riparian.models.explanation.description import as_node
 from riparian.models.mondrian.nodes import (
     FEATURE,
     LEFT,
@@ -24,9 +25,7 @@ def describe(trees: MondrianTrees, settings: MondrianSettings, n_outputs: int) -
     weight of the prunings that end there, among those that reach it. "value" is a node's class shares ("unit"), or
     mean target, of all that it has learned."""
     learned = float(trees.nodes[0, 0, WEIGHT]) if trees.counts[0, NODES] else 0.0
-    found: list[dict[str, Any]] = [
-        {"id": 0, "parent": None, "depth": 0, "weight": learned, "value": [], "part": "ensemble"}
-    ]
+    found = [as_node(0, None, 0, learned, [], part="ensemble")]
     power = settings.vote_power if settings.classes else 0
     votes = [trust(errors, power) for errors in trees.errors]
     for tree, vote in enumerate(votes):
@@ -45,13 +44,8 @@ def _tree(
     waiting = [(0, 0, 1)]
     while waiting:
         node, parent, depth = waiting.pop(0)
-        described: dict[str, Any] = {
-            "id": first + len(found),
-            "parent": parent,
-            "depth": depth,
-            "weight": float(nodes[node, WEIGHT]),
-            "value": _value(nodes[node], settings.classes, n_outputs),
-        }
+        value = _value(nodes[node], settings.classes, n_outputs)
+        described = as_node(first + len(found), parent, depth, nodes[node, WEIGHT], value)
         if settings.classes:
             described["unit"] = "share"
         if node == 0:

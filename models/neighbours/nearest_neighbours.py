@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import LARGEST_TARGET, PREDICT, Floats, Learner, Program, Schema
+from riparian.models.explanation.description import as_node
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
 from riparian.models.neighbours.adaptation import learn
@@ -181,7 +182,7 @@ class NearestNeighbours(Learner):
             value = (np.bincount(y.astype(np.int64), w, self.schema.n_outputs) / max(weight, 1e-300)).tolist()
         else:
             value = [float(y[0] + np.average(y - y[0], weights=w)) if len(y) else 0.0]
-        return {"id": i, "parent": None, "depth": 0, "weight": weight, "value": value}
+        return as_node(i, None, 0, weight, value)
 
 
 @kernel

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
+from riparian.models.explanation.description import as_node
 from riparian.models.shrubs.blend import Blend
 from riparian.models.shrubs.shrubs import Shrubs
 from riparian.models.shrubs.trees import FEATURE, KNOWN, LEFT, VALUE
@@ -16,19 +17,8 @@ from riparian.models.shrubs.window import FILLED, MEMBERS, ORIGIN
 def describe(windows: Sequence[Shrubs], blend: Blend) -> list[dict[str, Any]]:
     """The ensemble (its "windows" with their shares), then each tree, the longest window and the oldest tree first."""
     longest = windows[0].window.w[: int(windows[0].counts[FILLED])]
-    nodes: list[dict[str, Any]] = [
-        {
-            "id": 0,
-            "parent": None,
-            "depth": 0,
-            "weight": float(longest.sum()),
-            "value": _mean(windows[0], longest),
-            "part": "ensemble",
-            "windows": [
-                {"size": one.size, "share": share} for one, share in zip(windows, blend.weights.tolist(), strict=True)
-            ],
-        }
-    ]
+    shares = [{"size": one.size, "share": share} for one, share in zip(windows, blend.weights.tolist(), strict=True)]
+    nodes = [as_node(0, None, 0, longest.sum(), _mean(windows[0], longest), part="ensemble", windows=shares)]
     for shrubs, share in zip(windows, blend.weights.tolist(), strict=True):
         members = shrubs.members
         for j in range(int(shrubs.counts[MEMBERS])):

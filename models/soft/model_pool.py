@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
-from riparian.models.explanation.description import moved
+from riparian.models.explanation.description import as_node, moved
 from riparian.models.layout import StateLayout
 from riparian.models.observers.gaussians import check_growth
 from riparian.models.registry import create, find
@@ -148,26 +148,12 @@ class ModelPool(Learner):
         varied = [name for name in self._candidates[0] if len({p[name] for p in self._candidates}) > 1]
         below = moved(self._nodes(best), n + 1, best + 1, 2)
         weight = float(self._pool.faded[n])
-        parts: list[dict[str, Any]] = [
-            {
-                "id": 0,
-                "parent": None,
-                "depth": 0,
-                "weight": float(self._pool.state[LEARNED]),
-                "value": below[0]["value"] if below else [],
-                "of": self._of,
-            }
-        ]
+        parts = [as_node(0, None, 0, self._pool.state[LEARNED], below[0]["value"] if below else [], of=self._of)]
         for m, parameters in enumerate(self._candidates):
-            part = {
-                "id": m + 1,
-                "parent": 0,
-                "depth": 1,
-                "weight": float(self._pool.learned[m]),
-                "value": [],
-                "parameters": {name: parameters[name] for name in varied},
-                "loss": float(self._pool.faded[m]) / weight if weight > 0.0 else 0.0,
-            }
+            part = as_node(
+                m + 1, 0, 1, self._pool.learned[m], [], parameters={name: parameters[name] for name in varied}
+            )
+            part["loss"] = float(self._pool.faded[m]) / weight if weight > 0.0 else 0.0
             parts.append(part | ({"best": True} if m == best else {}))
         return parts + below
 
