@@ -2,6 +2,7 @@
 
 from collections import namedtuple
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,16 @@ from numpy.typing import NDArray
 def joined(name: str, *fields: Iterable[str]) -> Any:
     """A NamedTuple of the fields of several parts, in their order."""
     return namedtuple(name, [field for part in fields for field in part])
+
+
+@cache
+def _named(name: str, fields: tuple[str, ...]) -> Any:
+    return namedtuple(name, fields)
+
+
+def named(name: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """The arrays as a NamedTuple called `name`."""
+    return _named(name, tuple(arrays))(**arrays)
 
 
 def prefixed(prefix: str, kind: Any) -> list[str]:

@@ -11,9 +11,7 @@ of its own. Invariants:
 """
 
 from abc import abstractmethod
-from collections import namedtuple
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -38,7 +36,8 @@ from riparian.models.ensemble.chunks import (
 )
 from riparian.models.ensemble.entries import TREE
 from riparian.models.ensemble.stacking import PREFIX, stack, stacked_bytes, unstack
-from riparian.models.explanation.description import moved
+from riparian.models.explanation.description import moved, summed
+from riparian.models.joined import named
 from riparian.models.kernels.threads import Parts
 from riparian.models.layout import StateLayout
 from riparian.models.observers.gaussians import check_growth
@@ -220,7 +219,7 @@ class Ensemble(Learner):
         """numbers : (2,) int64, labels that taught, the next serial number. serials : (slots,) int64, of the members.
         quality : (slots, 3) float64, see models.ensemble.chunks. The rest: models.ensemble.stacking."""
         fields = self._own_state() | stack([member.state()._asdict() for member in self._members])
-        return _state_type(tuple(fields))(**fields)
+        return named("EnsembleState", fields)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore a state (Learner.restore). A state of more members loses its weakest, to one of fewer fresh ones are
@@ -260,10 +259,4 @@ class Ensemble(Learner):
     def size(self) -> dict[str, int]:
         """Members; nodes and leaves of all together, and the depth of the deepest."""
         sizes = [member.size() for member in self._members]
-        total = {name: sum(size[name] for size in sizes) for name in ("n_nodes", "n_leaves")}
-        return total | {"depth": max(size["depth"] for size in sizes), "n_models": len(sizes)}
-
-
-@cache
-def _state_type(fields: Sequence[str]) -> Any:
-    return namedtuple("EnsembleState", fields)
+        return summed(sizes) | {"n_models": len(sizes)}

@@ -25,3 +25,9 @@ def moved(nodes: list[dict[str, Any]], by: int, parent: int | None, depth: int) 
         other["depth"] += depth
         result.append(other)
     return result
+
+
+def summed(sizes: list[dict[str, int]]) -> dict[str, int]:
+    """Nodes and leaves of all together, and the depth of the deepest."""
+    total = {name: sum(size[name] for size in sizes) for name in ("n_nodes", "n_leaves")}
+    return total | {"depth": max(size["depth"] for size in sizes)}

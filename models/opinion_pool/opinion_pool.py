@@ -1,15 +1,14 @@
 """The opinion pool: learners of several kinds run beside each other, and weights learn whom to believe."""
 
-from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
-from riparian.models.explanation.description import moved
+from riparian.models.explanation.description import moved, summed
+from riparian.models.joined import named
 from riparian.models.kernels.cache import one_part
 from riparian.models.kernels.threads import Parts
 from riparian.models.layout import StateLayout
@@ -272,7 +271,7 @@ class OpinionPool(Learner):
         own |= self._views.state()
         for name, member in self._members.items():
             own |= {place(name) + field: array for field, array in member.state()._asdict().items()}
-        return _state_type(tuple(own))(**own)
+        return named("OpinionPoolState", own)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         self._weights = np.array(state["weights"], np.float64)
@@ -368,8 +367,7 @@ class OpinionPool(Learner):
     def size(self) -> dict[str, int]:
         """Members; nodes and leaves of all together, and the depth of the deepest."""
         sizes = [member.size() for member in self._members.values()]
-        total = {name: sum(size[name] for size in sizes) for name in ("n_nodes", "n_leaves")}
-        return total | {"depth": max(size["depth"] for size in sizes), "n_models": len(sizes)}
+        return summed(sizes) | {"n_models": len(sizes)}
 
 
 def place(name: str) -> str:
@@ -381,8 +379,3 @@ def of_member(state: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray
     """The arrays of a member."""
     start = place(name)
     return {field.removeprefix(start): array for field, array in state.items() if field.startswith(start)}
-
-
-@cache
-def _state_type(fields: Sequence[str]) -> Any:
-    return namedtuple("OpinionPoolState", fields)

@@ -6,16 +6,15 @@ the same choices and the same results, some forty times slower.
 """
 
 import math
-from collections import namedtuple
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
-from riparian.models.explanation.description import as_node, moved
+from riparian.models.explanation.description import as_node, moved, summed
+from riparian.models.joined import named
 from riparian.models.layout import StateLayout
 from riparian.models.observers.gaussians import check_growth
 from riparian.models.registry import create, find
@@ -125,7 +124,7 @@ class ModelPool(Learner):
             fields |= used(self._models.forest)._asdict()
         for m, learner in enumerate(self._learners):
             fields |= {f"candidate{m}_{name}": array for name, array in learner.state()._asdict().items()}
-        return _state_type(tuple(fields))(**fields)
+        return named("ModelPoolState", fields)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         for name in POOL_FIELDS:
@@ -167,13 +166,7 @@ class ModelPool(Learner):
         if self._models is not None:
             return size_of(self._models.forest)
         sizes = [learner.size() for learner in self._learners]
-        total = {name: sum(size[name] for size in sizes) for name in ("n_nodes", "n_leaves")}
-        return total | {"depth": max(size["depth"] for size in sizes)}
-
-
-@cache
-def _state_type(fields: tuple[str, ...]) -> Any:
-    return namedtuple("ModelPoolState", fields)
+        return summed(sizes)
 
 
 def stackable(of: str, parameters: list[dict[str, Any]]) -> bool:

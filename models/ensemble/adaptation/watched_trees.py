@@ -31,9 +31,7 @@ which counts as 1 in the vote); background trees of forests learn with drawn wei
 
 import math
 from abc import abstractmethod
-from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +55,8 @@ from riparian.models.ensemble.adaptation.watching import (
 from riparian.models.ensemble.adaptation.windows import DRIFT, STABLE, WARNING, ErrorWindows, ResidualWindows
 from riparian.models.ensemble.chunks import N_QUALITY, Chunk
 from riparian.models.ensemble.online_bagging import OnlineBagging
-from riparian.models.explanation.description import moved
+from riparian.models.explanation.description import moved, summed
+from riparian.models.joined import named
 from riparian.models.kernels.draws import key
 from riparian.models.layout import StateLayout
 from riparian.models.restoring import restore
@@ -248,7 +247,7 @@ class WatchedTree:
         fields = {"numbers": numbers, **self.windows(), "back_quality": back_quality}
         fields["compared"] = self._place.compared
         fields |= front | {BACK + name: array for name, array in back.items()}
-        return _state_type(tuple(fields))(**fields)
+        return named("WatchedTreeState", fields)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Restore a state (Learner.restore). States written before trees were compared have no "compared"."""
@@ -281,8 +280,7 @@ class WatchedTree:
 
     def size(self) -> dict[str, int]:
         sizes = [grown.tree.size() for grown in (self._front, self._back) if grown is not None]
-        total = {name: sum(size[name] for size in sizes) for name in ("n_nodes", "n_leaves")}
-        return total | {"depth": max(size["depth"] for size in sizes)}
+        return summed(sizes)
 
 
 class WatchedForest(OnlineBagging):
@@ -348,8 +346,3 @@ def n_chosen(parameters: Mapping[str, Any], n_features: int) -> int:
     share = float(parameters["feature_share"])
     counts = {"all": n_features, "sqrt": round(math.sqrt(n_features)) + 1, "share": round(share * n_features)}
     return min(n_features, max(2, counts[parameters["max_features"]]))
-
-
-@cache
-def _state_type(fields: Sequence[str]) -> Any:
-    return namedtuple("WatchedTreeState", fields)
