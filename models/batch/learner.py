@@ -24,8 +24,7 @@ from riparian.models.batch.forest import FITTED, ROWS, FittedForest
 from riparian.models.batch.predict import FIELDS, nothing, predict, room_for
 from riparian.models.batch.process import PROCESSES, FitError
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
-from riparian.models.drift.adwin import ROWS as RANKS
-from riparian.models.drift.adwin import TOTAL, WIDTH, AdwinState, adwin_update
+from riparian.models.drift.adwin import CLOCK, MIN_SIDE, TOTAL, WIDTH, AdwinState, adwin_update, empty, forget
 from riparian.models.drift.contract import DRIFT
 from riparian.models.drift.scaling import bring, new_scale
 from riparian.models.entry import CLASSIFICATION
@@ -46,7 +45,6 @@ N_AT = 9
 STREAM = ("window", "refit_every", "lag", "drift_delta")  # parameters that every batch learner has
 
 LEAST = 32  # labels that a model is made of
-ADWIN_CLOCK, ADWIN_SIDE, ADWIN_BUCKETS = 32, 5, 5  # as models.drift.entries has them by default
 
 
 class LabelRing(NamedTuple):
@@ -136,10 +134,8 @@ class BatchLearner(Learner):
         d, totals = schema.n_features, schema.n_outputs if self._classes else 2
         self._labels = LabelRing(np.zeros((0, d)), np.zeros(0), np.zeros(0), np.zeros(N_AT, np.int64), np.zeros(totals))
         self._labels.at[NEXT] = min(LEAST, self.refit_every)
-        shape = (RANKS, ADWIN_BUCKETS + 1)
-        adwin = AdwinState(np.zeros(3, np.int64), np.zeros(2), np.zeros(RANKS, np.int64), *np.zeros((2, *shape)))
         scale = new_scale() if self.drift_delta > 0.0 and not self._classes else np.zeros(3)
-        self._watch = ErrorDetector(adwin, scale, np.zeros(1), np.zeros(1), np.zeros(1, np.int8))
+        self._watch = ErrorDetector(empty(), scale, np.zeros(1), np.zeros(1), np.zeros(1, np.int8))
         self._fit: Future[FittedForest] | None = None
         self._take(nothing())
 
@@ -292,15 +288,11 @@ def _watched(model, labels, watch, room, joint, x, r, y, delta, classes):
         if not watch.value[0] < np.inf:
             return False
         if bring(watch.value, watch.scaled, 0, watch.scale, True) == 0:
-            adwin.counts[:] = 0
-            adwin.sums[:] = 0.0
-            adwin.filled[:] = 0
-            adwin.totals[:] = 0.0
-            adwin.spreads[:] = 0.0
+            forget(*adwin)
             bring(watch.value, watch.scaled, 0, watch.scale, True)
     before = adwin.sums[TOTAL] / max(1, adwin.counts[WIDTH])
     adwin_update(
-        watch.scaled, watch.level, delta, ADWIN_CLOCK, ADWIN_SIDE,
+        watch.scaled, watch.level, delta, CLOCK, MIN_SIDE,
         adwin.counts, adwin.sums, adwin.filled, adwin.totals, adwin.spreads,
     )  # fmt: skip
     return watch.level[0] == DRIFT and adwin.sums[TOTAL] / adwin.counts[WIDTH] > before

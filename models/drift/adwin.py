@@ -27,6 +27,9 @@ from riparian.models.kernels.kernel import kernel
 ROWS = 48  # 5 x 2^48 values: no stream fills it
 SMALLEST_WINDOW = 10
 
+_DEFAULTS = {parameter.name: parameter.default for parameter in ADWIN.parameters}
+CLOCK, MIN_SIDE, MAX_BUCKETS = _DEFAULTS["clock"], _DEFAULTS["min_side"], _DEFAULTS["max_buckets"]
+
 TIME, WIDTH, LAST_ROW = 0, 1, 2
 TOTAL, SPREAD = 0, 1
 
@@ -47,16 +50,20 @@ class AdwinState(NamedTuple):
     spreads: Floats
 
 
+def empty(rows: tuple[int, ...] = (), max_buckets: int = MAX_BUCKETS) -> AdwinState:
+    """Of one window, or of many, in arrays of these rows and more."""
+    buckets = *rows, ROWS, max_buckets + 1
+    counts, filled = np.zeros((*rows, 3), np.int64), np.zeros((*rows, ROWS), np.int64)
+    return AdwinState(counts, np.zeros((*rows, 2)), filled, np.zeros(buckets), np.zeros(buckets))
+
+
 class Adwin(Detector):
     """Level 2 where the window was cut, upwards or downwards; no warnings. Keeps the newer part of the window."""
 
     entry = ADWIN
 
     def _fresh(self) -> AdwinState:
-        shape = (ROWS, self._parameters["max_buckets"] + 1)
-        return AdwinState(
-            np.zeros(3, np.int64), np.zeros(2), np.zeros(ROWS, np.int64), np.zeros(shape), np.zeros(shape)
-        )
+        return empty(max_buckets=self._parameters["max_buckets"])
 
     def _update(self, x: Floats, level: Levels) -> None:
         p = self._parameters
@@ -71,6 +78,16 @@ class Adwin(Detector):
     def mean(self) -> float:
         """Mean of the window; NaN before the first value."""
         return float(self._state.sums[TOTAL]) / self.width if self.width else float("nan")
+
+
+@kernel(inline=True)
+def forget(counts, sums, filled, totals, spreads):
+    """Begin anew. Mutates all arrays."""
+    counts[:] = 0
+    sums[:] = 0.0
+    filled[:] = 0
+    totals[:] = 0.0
+    spreads[:] = 0.0
 
 
 @kernel

@@ -18,17 +18,15 @@ import math
 import numpy as np
 
 from riparian.models.contract import LARGEST_TARGET, PREDICT
-from riparian.models.drift.adwin import adwin_update
+from riparian.models.drift.adwin import CLOCK, MIN_SIDE, adwin_update, forget
 from riparian.models.drift.contract import DRIFT
 from riparian.models.gradient.bins import find_cells, widen_ranges
 from riparian.models.gradient.learner_state import (
     BUFFERED,
     CENTRE,
-    CLOCK,
     CROSS_ENTROPY,
     LEARNED,
     MEAN,
-    MIN_SIDE,
     NEXT_BINS,
     READY,
     SPREAD,
@@ -210,17 +208,7 @@ def _follow_scale(nodes, state, watch, task):
         target[SPREAD] = new
         if new < target[UNIT]:
             target[UNIT] = new
-            _watch_anew(watch)
-
-
-@kernel
-def _watch_anew(watch):
-    """Let all detectors forget. Mutates watch."""
-    watch.watch_counts[:] = 0
-    watch.watch_sums[:] = 0.0
-    watch.watch_filled[:] = 0
-    watch.watch_totals[:] = 0.0
-    watch.watch_spreads[:] = 0.0
+            forget(*watch)
 
 
 @kernel(inline=True)

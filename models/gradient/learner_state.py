@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Schema
-from riparian.models.drift.adwin import ROWS
+from riparian.models.drift.adwin import empty
 from riparian.models.gradient.bins import MOMENTS
 from riparian.models.gradient.losses import LOSSES
 from riparian.models.kernels.randomness import below
@@ -21,9 +21,6 @@ LEARNED, BUFFERED, READY, NEXT_BINS = range(4)
 WEIGHT, MEAN, SQUARES, CENTRE, SPREAD, UNIT = range(6)
 
 CROSS_ENTROPY = -1  # of GradientTask.loss
-
-# Of the detectors, as models.drift.adwin.Adwin has them.
-CLOCK, MAX_BUCKETS, MIN_SIDE = 32, 5, 5
 
 
 class LearnerState(NamedTuple):
@@ -63,14 +60,7 @@ class StageDetectors(NamedTuple):
 
 def no_watch(n_stages: int) -> StageDetectors:
     """Detectors that have seen nothing."""
-    shape = (n_stages, ROWS, MAX_BUCKETS + 1)
-    return StageDetectors(
-        np.zeros((n_stages, 3), np.int64),
-        np.zeros((n_stages, 2)),
-        np.zeros((n_stages, ROWS), np.int64),
-        np.zeros(shape),
-        np.zeros(shape),
-    )
+    return StageDetectors(*empty((n_stages,)))
 
 
 class GradientTask(NamedTuple):

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats
-from riparian.models.ensemble.adaptation.windows import CLOCK, DRIFT, STABLE
+from riparian.models.drift.adwin import CLOCK
+from riparian.models.ensemble.adaptation.windows import DRIFT, STABLE
 from riparian.models.ensemble.chunks import AVERAGE, N_QUALITY, weigh
 from riparian.models.kernels.kernel import kernel
 

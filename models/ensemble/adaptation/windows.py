@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
-from riparian.models.drift.adwin import ROWS, rises
-from riparian.models.drift.entries import ADWIN
+from riparian.models.drift.adwin import CLOCK, MIN_SIDE, empty, forget, rises
 from riparian.models.drift.scaling import is_wrong, new_scale, take
 from riparian.models.ensemble.chunks import Chunk
 from riparian.models.hoeffding.adaptation.error_window import ROW, add_error, cut, error_rate
@@ -27,72 +26,52 @@ Ints = NDArray[np.int64]
 WARNING, DRIFT = range(2)
 STABLE = -1
 
-_ADWIN = {parameter.name: parameter.default for parameter in ADWIN.parameters}
-CLOCK, MIN_SIDE, MAX_BUCKETS = _ADWIN["clock"], _ADWIN["min_side"], _ADWIN["max_buckets"]
-
-
-@kernel
-def first_event(ordinal, errors, start, stop, windows, warning_delta, drift_delta):
-    """Add the errors of labels from operation `start` on to both windows, up to the first at which one rises; the
-    operation after it, and the event, DRIFT before WARNING; or `stop` and STABLE. Mutates windows. O(1) a label,
-    amortised, and O(log(width)) each 32."""
-    for i in range(start, stop):
-        if ordinal[i] < 0:
-            continue
-        event = STABLE
-        for d in range(2):
-            window = windows[d]
-            if not add_error(window, np.int32(errors[i])):
-                continue
-            before = error_rate(window)
-            if cut(window, warning_delta if d == WARNING else drift_delta) and error_rate(window) > before:
-                event = d
-        if event != STABLE:
-            return i + 1, event
-    return stop, STABLE
-
-
-@kernel
-def first_rise(ordinal, errors, start, stop, deltas, scale, counts, sums, filled, totals, spreads):
-    """Find the first event among errors on a scale (first_event). Mutates scale and the arrays of the windows. Cost as
-    models.drift.adwin."""
-    for i in range(start, stop):
-        if ordinal[i] < 0 or errors[i] != errors[i]:
-            continue
-        if is_wrong(scale, True):
-            counts[:] = 0
-            sums[:] = 0.0
-            filled[:] = 0
-            totals[:] = 0.0
-            spreads[:] = 0.0
-        value = take(errors[i], scale, True)
-        if value != value:
-            continue
-        event = STABLE
-        for d in range(2):
-            if rises(value, deltas[d], CLOCK, MIN_SIDE, counts[d], sums[d], filled[d], totals[d], spreads[d]):
-                event = d
-        if event != STABLE:
-            return i + 1, event
-    return stop, STABLE
-
 
 @kernel
 def first_events(first, last, ordinal, errors, start, stop, reached, events, deltas, windows):
-    """`first_event` of some members, each from start[m] on. Mutates reached, events and windows."""
+    """Add the errors of some members at labels from operation start[m] on to both windows, up to the first at which one
+    rises; the operation after it, and the event, DRIFT before WARNING; or `stop` and STABLE. Mutates reached, events
+    and windows. O(1) a label, amortised, and O(log(width)) each 32."""
     for m in range(first, last):
-        reached[m], events[m] = first_event(ordinal, errors[m], start[m], stop, windows[m], deltas[0], deltas[1])
+        reached[m], events[m] = stop, STABLE
+        for i in range(start[m], stop):
+            if ordinal[i] < 0:
+                continue
+            for d in range(2):
+                window = windows[m, d]
+                if not add_error(window, np.int32(errors[m, i])):
+                    continue
+                before = error_rate(window)
+                if cut(window, deltas[d]) and error_rate(window) > before:
+                    events[m] = d
+            if events[m] != STABLE:
+                reached[m] = i + 1
+                break
 
 
 @kernel
 def first_rises(
     first, last, ordinal, errors, start, stop, reached, events, deltas, scale, counts, sums, filled, totals, spreads
 ):  # fmt: skip
-    """`first_rise` of some members, each from start[m] on. Mutates reached, events, scale and windows."""
+    """Find the first events among errors on a scale (first_events). Mutates reached, events, scale and the arrays of
+    the windows. Cost as models.drift.adwin."""
     for m in range(first, last):
-        reached[m], events[m] = first_rise(
-            ordinal, errors[m], start[m], stop, deltas, scale[m], counts[m], sums[m], filled[m], totals[m], spreads[m],
-        )  # fmt: skip
+        reached[m], events[m] = stop, STABLE
+        for i in range(start[m], stop):
+            if ordinal[i] < 0 or errors[m, i] != errors[m, i]:
+                continue
+            if is_wrong(scale[m], True):
+                forget(counts[m], sums[m], filled[m], totals[m], spreads[m])
+            value = take(errors[m, i], scale[m], True)
+            if value != value:
+                continue
+            for d in range(2):
+                window = counts[m, d], sums[m, d], filled[m, d], totals[m, d], spreads[m, d]
+                if rises(value, deltas[d], CLOCK, MIN_SIDE, *window):
+                    events[m] = d
+            if events[m] != STABLE:
+                reached[m] = i + 1
+                break
 
 
 class ErrorWindows:
@@ -132,15 +111,9 @@ class ResidualWindows(ErrorWindows):
 
     def _new_arrays(self, n_members: int) -> dict[str, NDArray[Any]]:
         """scale : of models.drift.scaling. The others: two of each array of models.drift.adwin.AdwinState."""
-        buckets = n_members, 2, ROWS, MAX_BUCKETS + 1
-        return {
-            "scale": np.tile(new_scale(), (n_members, 1)),
-            "window_counts": np.zeros((n_members, 2, 3), np.int64),
-            "window_sums": np.zeros((n_members, 2, 2)),
-            "window_filled": np.zeros((n_members, 2, ROWS), np.int64),
-            "window_totals": np.zeros(buckets),
-            "window_spreads": np.zeros(buckets),
-        }
+        windows = empty((n_members, 2))._asdict()
+        scale = np.tile(new_scale(), (n_members, 1))
+        return {"scale": scale} | {f"window_{name}": array for name, array in windows.items()}
 
     def first_events(
         self, first: int, last: int, chunk: Chunk, errors: Floats, start: Ints, stop: int, reached: Ints, events: Ints
