@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from riparian.models.contract import Floats, Program, Schema
-from riparian.models.ensemble.chunks import Gatherer, combine, count_labels, length_of_chunks
+from riparian.models.ensemble.chunks import Gatherer, combine, length_of_chunks
 from riparian.models.ensemble.members import LEARNED, Ensemble
 from riparian.models.hoeffding.hoeffding_tree import HoeffdingTree
 from riparian.models.kernels.draws import key
@@ -106,7 +106,7 @@ class Boosting(Ensemble):
     def _enter(self, flight: Flight, program: Program, slab: Floats) -> None:
         """Make the next chunk ready for the first member."""
         chunk = flight.gatherer.gather(program, slab, 0, self._n_classes, int(self._numbers[LEARNED]))
-        self._numbers[LEARNED] += count_labels(chunk.ordinal)
+        self._numbers[LEARNED] += np.count_nonzero(chunk.ordinal >= 0)
         flight.chunk = chunk
         add_up(chunk.ordinal, chunk.program.w, self._weight, flight.seen)
         self._first(flight, len(chunk.program.op))

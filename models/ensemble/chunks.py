@@ -127,16 +127,6 @@ def _gather(
 
 
 @kernel
-def count_labels(ordinal):
-    """Labels of a chunk that teach."""
-    n = 0
-    for i in range(len(ordinal)):
-        if ordinal[i] >= 0:
-            n += 1
-    return n
-
-
-@kernel
 def draw_weights(first, last, ordinal, w, below, at, keys, weights):
     """weights[slot, i] = w[i] times a Poisson draw of the slot's, by the label's number: a bootstrap sample, online.
     O(n) a slot.

@@ -30,7 +30,6 @@ from riparian.models.ensemble.chunks import (
     Gatherer,
     combine,
     combine_values,
-    count_labels,
     length_of_chunks,
     weigh_all,
 )
@@ -128,7 +127,7 @@ class Ensemble(Learner):
             else:
                 median, values = self._vote == MAJORITY, np.zeros(len(self._members))
                 combine_values(op, row, chunk.source, self._planes, self._factors, median, values, out)
-            self._numbers[LEARNED] += count_labels(chunk.ordinal)
+            self._numbers[LEARNED] += np.count_nonzero(chunk.ordinal >= 0)
 
     def _run_chunk(self, chunk: Chunk) -> None:
         """Fill the planes and factors of all members."""

@@ -45,12 +45,25 @@ class OnlineBoosting(Boosting):
 
 
 @kernel
-def boost(op, row, ordinal, w, seen, errors, quality, rates, factors):
-    """How much a member's predictions count, and the rate lambda of each label for the next member, in order.
+def draw(ordinal, w, rates, drawn, key, weights):
+    """weights[i] = w[i] times a draw from Poisson(rates[i]), or times the rate itself. Mutates weights. O(n rate)."""
+    for i in range(len(ordinal)):
+        weights[i] = w[i]
+        if ordinal[i] >= 0:
+            weights[i] *= poisson(rates[i], uniform_at(key, ordinal[i])) if drawn else rates[i]
+
+
+@kernel
+def weigh_and_boost(
+    op, row, ordinal, w, seen, errors, fading, quality, votes, factors, rates, drawn, next_key, weights
+):  # fmt: skip
+    """What follows a member: how much its predictions count, and the rate lambda of each label for the next member, in
+    order, for which weights are drawn.
 
     Oza and Russell 2001, figure 3: half of all weight, seen[i], goes to what the member got right, half to the rest.
-    Mutates quality, rates, factors.
+    Mutates quality, votes, factors, rates, weights.
     """
+    weigh(op, row, ordinal, w, errors, AVERAGE, False, fading, quality, votes, factors)
     right, wrong = quality[RIGHT], quality[WRONG]  # not in place: others' rows lie beside, and other threads write them
     for i in range(len(op)):
         if op[i] == PREDICT:
@@ -64,22 +77,4 @@ def boost(op, row, ordinal, w, seen, errors, quality, rates, factors):
                 wrong += w[i] * rates[i]
                 rates[i] *= seen[i] / (2.0 * wrong)
     quality[RIGHT], quality[WRONG] = right, wrong
-
-
-@kernel
-def draw(ordinal, w, rates, drawn, key, weights):
-    """weights[i] = w[i] times a draw from Poisson(rates[i]), or times the rate itself. Mutates weights. O(n rate)."""
-    for i in range(len(ordinal)):
-        weights[i] = w[i]
-        if ordinal[i] >= 0:
-            weights[i] *= poisson(rates[i], uniform_at(key, ordinal[i])) if drawn else rates[i]
-
-
-@kernel
-def weigh_and_boost(
-    op, row, ordinal, w, seen, errors, fading, quality, votes, factors, rates, drawn, next_key, weights
-):  # fmt: skip
-    """What follows a member of online boosting, in one call: `weigh`, `boost`, and `draw` for the next member."""
-    weigh(op, row, ordinal, w, errors, AVERAGE, False, fading, quality, votes, factors)
-    boost(op, row, ordinal, w, seen, errors, quality, rates, factors)
     draw(ordinal, w, rates, drawn, next_key, weights)

@@ -52,20 +52,15 @@ class SmoothBoost(Boosting):
 
 
 @kernel
-def smooth(ordinal, w, errors, table, hits, weights):
-    """What the next member learns with: weights[i] = w[i] times table[members that were right]. Mutates hits, weights.
+def weigh_and_smooth(op, row, ordinal, w, errors, vote, fading, quality, votes, factors, table, hits, weights):
+    """What follows a member: `weigh`, and what the next one learns with, w[i] times table[members that were right].
+    O(n n_outputs).
 
-    Servedio 2003, figure 1. errors : of the member that has just run.
+    Servedio 2003, figure 1. errors : of the member that has just run. Mutates hits, weights.
     """
+    weigh(op, row, ordinal, w, errors, vote, False, fading, quality, votes, factors)
     for i in range(len(ordinal)):
         if ordinal[i] >= 0:
             if errors[i] == 0.0:
                 hits[i] += 1.0
             weights[i] = w[i] * table[np.int64(hits[i])]
-
-
-@kernel
-def weigh_and_smooth(op, row, ordinal, w, errors, vote, fading, quality, votes, factors, table, hits, weights):
-    """What follows a member of SmoothBoost, in one call: `weigh`, `smooth`. O(n n_outputs)."""
-    weigh(op, row, ordinal, w, errors, vote, False, fading, quality, votes, factors)
-    smooth(ordinal, w, errors, table, hits, weights)
