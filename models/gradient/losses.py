@@ -1,8 +1,8 @@
 """Losses as pairs of kernels, gradient and Hessian with respect to the raw score f of the trees.
 
-A new loss is one kernel `f(y, score, parameter) -> (gradient, Hessian)`, a line in `derivatives`, a name in LOSSES and,
-for the tests, its value in `value`. What the trees need: a Hessian that is not negative. They hold it away from 0
-themselves (models.gradient.tree), so a loss that is linear somewhere may give 0.
+A new loss is one kernel `f(y, score, parameter) -> (gradient, Hessian)`, a line in `derivatives`, and a name in LOSSES.
+What the trees need: a Hessian that is not negative. They hold it away from 0 themselves (models.gradient.tree), so a
+loss that is linear somewhere may give 0.
 
 Targets and scores of all losses but Poisson's are in units of the target's standard deviation
 (models.gradient.stochastic_gradient_tree), so a threshold of 1 means one deviation on every stream.
@@ -10,7 +10,7 @@ Targets and scores of all losses but Poisson's are in units of the target's stan
 
 import math
 
-from riparian.models.kernels.elementary import exp, log1p
+from riparian.models.kernels.elementary import exp
 from riparian.models.kernels.kernel import kernel
 
 SQUARED, HUBER, QUANTILE, POISSON = range(4)
@@ -61,20 +61,6 @@ def derivatives(loss, parameter, y, score):
     if loss == QUANTILE:
         return quantile(y, score, parameter)
     return poisson(y, score, parameter)
-
-
-@kernel
-def value(loss, parameter, y, score):
-    """The loss itself: what `derivatives` are the derivatives of."""
-    r = y - score
-    if loss == SQUARED:
-        return 0.5 * r * r
-    if loss == HUBER:
-        return parameter * parameter * (math.sqrt(1.0 + (r / parameter) * (r / parameter)) - 1.0)
-    if loss == QUANTILE:
-        bend = max(-r / SMOOTH, 0.0) + log1p(exp(-abs(r) / SMOOTH))
-        return parameter * r + SMOOTH * bend
-    return exp(min(score, MOST_LOG)) - y * score
 
 
 @kernel(inline=True)

@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from riparian.models.contract import LARGEST_TARGET, LEARN, PREDICT
+from riparian.models.gradient.losses import softmax
 from riparian.models.kernels.kernel import DONE, GROW, kernel
 from riparian.models.observers.gaussians import observe
 from riparian.models.regression.leaf import ORIGIN
@@ -32,7 +33,7 @@ from riparian.models.soft.forest import (
 )
 from riparian.models.soft.growth import try_split, try_split_values
 from riparian.models.soft.passes.backward import backward, rate_of
-from riparian.models.soft.passes.forward import forward, normalise, read_row, rescale, softmax
+from riparian.models.soft.passes.forward import forward, normalise, read_row, rescale
 
 HEAVIEST = 1e100  # largest loss: the square of its gradient is finite
 

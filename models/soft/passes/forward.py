@@ -20,7 +20,6 @@ import math
 
 import numpy as np
 
-from riparian.models.kernels.elementary import exp
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.simd import each, load, magnitude, of_four, spread, square_root, store, where_less
 from riparian.models.soft.forest import (
@@ -270,20 +269,3 @@ def forward(
             logits[model, c] += probability * leaves[node, WEIGHT, c]
     reached[0] = end - one
     reached[1] = top - low
-
-
-@kernel(inline=True)
-def softmax(logits, known, probabilities):
-    """Probabilities over the classes with known[c] > 0; all 0 where none is. Mutates probabilities."""
-    highest = -math.inf
-    for c in range(len(logits)):
-        if known[c] > 0.0 and logits[c] > highest:
-            highest = logits[c]
-    total = 0.0
-    for c in range(len(logits)):
-        p = exp(logits[c] - highest) if known[c] > 0.0 else 0.0
-        probabilities[c] = p
-        total += p
-    if total > 0.0:
-        for c in range(len(logits)):
-            probabilities[c] /= total
