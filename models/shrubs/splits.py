@@ -77,7 +77,7 @@ def one_moment(weight, moment, kind):
 
 
 @kernel(inline=True)
-def _between(here, following):
+def between(here, following):
     """The threshold between two neighbouring values; the second may be missing."""
     if following == np.inf:
         return KNOWN
@@ -110,7 +110,7 @@ def best_on(f, nominal, rows, start, end, columns, y, w, kind, weight, moment, s
                 score = one_moment(left_weight, left, kind) + one_moment(weight - left_weight, moment - left, kind)
                 if score > best:
                     best = score
-                    value = _between(here, following)
+                    value = between(here, following)
                 here = following
         return best, value
     part[:] = 0.0
@@ -128,7 +128,7 @@ def best_on(f, nominal, rows, start, end, columns, y, w, kind, weight, moment, s
             score = left_squares / left_weight + right_squares / (weight - left_weight)
             if score > best:
                 best = score
-                value = _between(here, following)
+                value = between(here, following)
             here = following
     return best, value
 

@@ -24,6 +24,7 @@ from riparian.models.contract import Floats
 from riparian.models.kernels.draws import poisson, uniform_at
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.words import zeros_below
+from riparian.models.observers.gaussians import heaviest
 from riparian.models.streaming_forest.node_tests import best_category, best_threshold, sort_values
 
 FEW = 12  # rows; so few are sorted sooner than they are found in the window's order
@@ -172,19 +173,6 @@ def leaf_of(forest, tree, n_values, x, r):
 
 
 @kernel(inline=True)
-def majority(forest, tree, leaf):
-    """The class that a leaf predicts, the lowest of equals; -1 where it knows nothing."""
-    counts = forest.counts[tree, forest.left[tree, leaf]]
-    most = 0.0
-    best = -1
-    for c in range(len(counts)):
-        if counts[c] > most:
-            most = counts[c]
-            best = c
-    return best
-
-
-@kernel(inline=True)
 def times(bootstrap, key, number):
     """How often a tree learns a label: once, or as often as a bootstrap sample would hold it (Poisson(1))."""
     return poisson(1.0, uniform_at(key, number)) if bootstrap else 1.0
@@ -205,7 +193,7 @@ def vote(forest, n_values, slab, rows, first, last, by_majority, out):
             r = rows[k]
             leaf = leaf_of(forest, tree, n_values, slab, r)
             if by_majority:
-                best = majority(forest, tree, leaf)
+                best = heaviest(forest.counts[tree, forest.left[tree, leaf]])
                 if best >= 0:
                     out[r, best] += 1.0
                 continue
@@ -237,7 +225,7 @@ def arrive(forest, window, n_values, batch, new, keys, bootstrap, first, last, r
         for k in range(len(new)):
             i = new[k]
             leaf = leaf_of(forest, tree, n_values, batch, k)
-            if majority(forest, tree, leaf) == window.y[i]:
+            if heaviest(forest.counts[tree, forest.left[tree, leaf]]) == window.y[i]:
                 right[tree] += window.w[i]
             taken = times(bootstrap, keys[tree], window.number[i]) > 0.0
             window.at[tree, i] = leaf if taken else NOWHERE

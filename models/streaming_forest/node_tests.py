@@ -10,8 +10,8 @@ trees are few, and nominal ones are counted.
 import numpy as np
 
 from riparian.models.kernels.kernel import kernel
+from riparian.models.shrubs.splits import between
 
-KNOWN = np.finfo(np.float64).max  # a threshold that only missing values exceed
 RUN = 16  # values that are sorted by insertion
 
 
@@ -83,12 +83,7 @@ def best_threshold(values, places, n, y, w, total, weight, squares, part):
         score = left_squares / left_weight + right_squares / (weight - left_weight)
         if score > best:
             best = score
-            if following == np.inf:
-                value = KNOWN
-            else:
-                value = here + 0.5 * (following - here)
-                if not value < following:  # neighbouring floats
-                    value = here
+            value = between(here, following)
     return best, value
 
 
