@@ -38,6 +38,7 @@ RULES = {entries.LOGARITHMIC: LOGARITHMIC, entries.LINEAR: LINEAR, entries.LEADE
 LEAST, MOST = 128, 1024  # rows of a chunk; of more, members take no less time, and more room for votes
 SCRATCH = 8_000_000  # bytes that the votes of a chunk may take, and its rows
 NOTHING = np.zeros((0, 0))
+ALWAYS = "weights", "sizes", "quality", "counts"  # arrays of every state
 
 
 class OpinionPool(Learner):
@@ -257,16 +258,18 @@ class OpinionPool(Learner):
             if self._frozen:  # what they see, too
                 self._views.restore(before._views.state())
 
+    def _own(self) -> list[str]:
+        """The arrays of the pool itself."""
+        names = [*ALWAYS, *(("class_counts",) if self._n_classes else ("weights_of_blocks", "block"))]
+        return [*names, "hessian"] if self.logarithmic else names
+
     def state(self) -> Any:
         """weights, sizes : (members,) float64. quality : (members, 2) float64, faded error and weight. counts : (2,)
         float64. class_counts : (n_outputs,) float64, labels of each class. hessian : (members, members) float64, of the
         log loss by the weights, where the pool is logarithmic. weights_of_blocks : (3, members) float64, block : (5,)
         float64, of models.opinion_pool.blocks, in a regression. rests, labels : of models.opinion_pool.resting, where
         members may rest. target_f : of models.opinion_pool.views. Then the arrays of each member, named after it."""
-        own = {"weights": self._weights, "sizes": self._sizes, "quality": self._quality, "counts": self._counts}
-        own |= {"class_counts": self._class_counts} if self._n_classes else {}
-        own |= {"hessian": self._hessian} if self.logarithmic else {}
-        own |= {} if self._n_classes else {"weights_of_blocks": self._weights_of_blocks, "block": self._block}
+        own = {name: getattr(self, f"_{name}") for name in self._own()}
         own |= self._resting.state() if self._resting.below else {}
         own |= self._views.state()
         for name, member in self._members.items():
@@ -274,16 +277,9 @@ class OpinionPool(Learner):
         return named("OpinionPoolState", own)
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._weights = np.array(state["weights"], np.float64)
-        self._sizes = np.array(state["sizes"], np.float64)
-        self._quality = np.array(state["quality"], np.float64, order="C")
-        self._counts = np.array(state["counts"], np.float64)
-        none = np.zeros(self._n_classes)  # of a state that an older version wrote
-        self._class_counts = np.array(state.get("class_counts", none), np.float64)
-        self._hessian = np.array(state.get("hessian", np.zeros_like(self._hessian)), np.float64, order="C")
-        rows = state.get("weights_of_blocks", np.zeros_like(self._weights_of_blocks))
-        self._weights_of_blocks = np.array(rows, np.float64, order="C")
-        self._block = np.array(state.get("block", np.zeros_like(self._block)), np.float64)
+        for name in self._own():  # of which a state that an older version wrote may lack those behind the first four
+            found = state[name] if name in ALWAYS or name in state else np.zeros_like(getattr(self, f"_{name}"))
+            setattr(self, f"_{name}", np.array(found, np.float64, order="C"))
         if self._resting.below:
             self._resting.restore(state)
         self._views.restore(state)

@@ -104,30 +104,18 @@ class Views:
         if not self._others:
             return Shown({ALL: rows}, chunk)
         label = chunk.op == LEARN
-        self._follow(chunk.row, chunk.y, chunk.w, label, classes, rows, self._means)
+        if self._features:
+            follow(
+                chunk.row, chunk.y, chunk.w, label, classes, rows, np.array(self._features), self._first, self._table,
+                self._means,
+            )  # fmt: skip
         found = {ALL: rows}
         for view, seen in self._seen.items():
-            self._look(view, rows, self._means, seen)
+            columns = np.array([self._features.index(f) for f in view.nominal(self.schema)], np.int64)
+            most = [most if n else 0 for n, most in zip(self.schema.n_values, view.most(self.schema), strict=True)]
+            look(rows, np.array(most, np.int64), self._means, columns, seen)
             found[view] = seen[: len(rows)]
         return Shown(found, chunk._replace(row=np.where(label & (now >= 0), now, chunk.row)))
-
-    def _follow(
-        self,
-        row: NDArray[np.int32],
-        y: Floats,
-        w: Floats,
-        label: NDArray[np.bool_],
-        classes: bool,
-        slab: Floats,
-        means: Floats,
-    ) -> None:
-        if self._features:
-            follow(row, y, w, label, classes, slab, np.array(self._features), self._first, self._table, means)
-
-    def _look(self, view: View, rows: Floats, means: Floats, seen: Floats) -> None:
-        columns = np.array([self._features.index(f) for f in view.nominal(self.schema)], np.int64)
-        most = [most if n else 0 for n, most in zip(self.schema.n_values, view.most(self.schema), strict=True)]
-        look(rows, np.array(most, np.int64), means, columns, seen)
 
     def described(self, view: View, part: Any) -> Any:
         """What a member describes: a mean target's column by the number of its feature, and "target_mean", true."""
