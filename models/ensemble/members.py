@@ -12,7 +12,7 @@ of its own. Invariants:
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,21 +44,6 @@ from riparian.models.restoring import restore
 
 # Places in `numbers`.
 LEARNED, NEXT_SERIAL = range(2)
-
-
-class EnsembleMember(Protocol):
-    """What an ensemble needs of a learner that is its member. Those of the registry have all of it but `errors`."""
-
-    def run(self, program: Program, slab: Floats, out: Floats, errors: Floats) -> None:
-        """Execute a program (Learner.run); a LEARN whose label could teach, though its weight be 0, writes into errors
-        : (n,) whether the member would have predicted another class just before it (1 or 0), for a regression its
-        absolute error, NaN while it knows nothing. `errors` and `program.w` may be longer than the program."""
-
-    def resize(self, schema: Schema) -> None: ...
-    def state(self) -> Any: ...
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None: ...
-    def describe(self) -> list[dict[str, Any]]: ...
-    def size(self) -> dict[str, int]: ...
 
 
 class Ensemble(Learner):
@@ -94,7 +79,10 @@ class Ensemble(Learner):
     @abstractmethod
     def _new_member(self, serial: int) -> Any:
         """A fresh member for the present schema. serial : its number; whatever it draws depends on that and the seed,
-        `key(self.seed, serial, purpose)`. See EnsembleMember."""
+        `key(self.seed, serial, purpose)`. Its `run` (Learner.run) has a further argument, `errors`: a LEARN whose label
+        could teach, though its weight be 0, writes into errors : (n,) whether the member would have predicted another
+        class just before it (1 or 0), for a regression its absolute error, NaN while it knows nothing. `errors` and
+        `program.w` may be longer than the program."""
 
     def _run_member(self, slot: int, chunk: Chunk, votes: Floats, errors: Floats) -> None:
         """Let one member run a chunk; here, the program as it comes. votes : (length, n_outputs), predictions by rows

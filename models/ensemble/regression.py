@@ -29,7 +29,7 @@ def regression_tree(
 
 
 class Patch:
-    """A member (models.ensemble.members.EnsembleMember): a regression tree that knows of some features only.
+    """A member of an ensemble: a regression tree that knows of some features only.
 
     Parameters
     ----------
