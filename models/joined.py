@@ -44,6 +44,13 @@ def enlarge(array: NDArray[Any], needed: int) -> NDArray[Any]:
     return larger
 
 
+def grown(array: NDArray[Any], *shape: int, fill: float = 0) -> NDArray[Any]:
+    """A copy of that shape, filled beyond what was there."""
+    larger = np.full(shape, fill, array.dtype)
+    larger[tuple(slice(size) for size in array.shape)] = array
+    return larger
+
+
 def rewound(n: int, old: NDArray[np.float64], length: int) -> NDArray[np.float64]:
     """The last of n rows that the ring `old` took, laid out for another length."""
     ring = np.zeros((length, old.shape[1]))

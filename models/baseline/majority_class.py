@@ -10,6 +10,7 @@ import numpy as np
 from riparian.models.baseline.entries import MAJORITY_CLASS
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.explanation.description import as_node
+from riparian.models.joined import grown
 from riparian.models.kernels.kernel import kernel
 
 
@@ -46,9 +47,7 @@ class MajorityClass(Learner):
         _run(program.op, program.row, program.y, program.w, out, self._state.weights)
 
     def resize(self, schema: Schema) -> None:
-        grown = np.zeros(schema.n_outputs)
-        grown[: self.schema.n_outputs] = self._state.weights
-        self._state = MajorityClassState(grown)
+        self._state = MajorityClassState(grown(self._state.weights, schema.n_outputs))
         self.schema = schema
 
     def describe(self) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from riparian.models.baseline.entries import NAIVE_BAYES
 from riparian.models.contract import PREDICT, Floats, Learner, Program, Schema
 from riparian.models.explanation.description import as_node
+from riparian.models.joined import grown
 from riparian.models.kernels.kernel import kernel
 from riparian.models.observers.gaussians import (
     Cache,
@@ -95,9 +96,7 @@ class NaiveBayes(Learner):
     def resize(self, schema: Schema) -> None:
         check_growth(self.schema, schema)
         self._stats, self._known = transfer(self._stats, self._known, self.schema, schema)
-        weights = np.zeros((1, schema.n_outputs))
-        weights[:, : self.schema.n_outputs] = self._weights
-        self._weights = weights
+        self._weights = grown(self._weights, 1, schema.n_outputs)
         self.schema = schema
         self._prepare()
 

@@ -28,7 +28,7 @@ from riparian.models.drift.adwin import CLOCK, MIN_SIDE, TOTAL, WIDTH, AdwinStat
 from riparian.models.drift.contract import DRIFT
 from riparian.models.drift.scaling import bring, new_scale
 from riparian.models.entry import CLASSIFICATION
-from riparian.models.joined import copied, joined, prefixed
+from riparian.models.joined import copied, grown, joined, prefixed
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import Paths, StateLayout
 
@@ -229,9 +229,7 @@ class BatchLearner(Learner):
 
     def resize(self, schema: Schema) -> None:
         if self._classes:
-            totals = np.zeros(schema.n_outputs)
-            totals[: len(self._labels.totals)] = self._labels.totals
-            self._labels = self._labels._replace(totals=totals)
+            self._labels = self._labels._replace(totals=grown(self._labels.totals, schema.n_outputs))
         self.schema = schema
         self._joint = np.zeros(schema.n_outputs)
 

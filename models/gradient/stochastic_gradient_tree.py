@@ -64,7 +64,7 @@ from riparian.models.gradient.tree import (
     used,
     without_trees,
 )
-from riparian.models.joined import copied, joined
+from riparian.models.joined import copied, grown, joined
 from riparian.models.kernels.elementary import logs
 from riparian.models.kernels.kernel import GROW
 from riparian.models.kernels.randomness import seeded
@@ -294,19 +294,18 @@ class StochasticGradientTree(Learner):
         n_bins = self._effective["n_bins"]
         n_trees, n_outputs = shape_of(schema, self._task)
         old = lay_out(self.schema, n_bins, shape_of(self.schema, self._task)[1])
-        nodes = self._nodes
-        d = schema.n_features
+        nodes, n = self._nodes, len(self._nodes.value)
         self._nodes = nodes._replace(
-            value=_widen(nodes.value, n_outputs),
-            curvature=_widen(nodes.curvature, n_outputs),
-            totals=_widen(nodes.totals, 1 + MOMENTS * n_outputs),
-            slope=_widen(nodes.slope, n_outputs * d if nodes.slope.shape[1] else 0),
+            value=grown(nodes.value, n, n_outputs),
+            curvature=grown(nodes.curvature, n, n_outputs),
+            totals=grown(nodes.totals, n, 1 + MOMENTS * n_outputs),
+            slope=grown(nodes.slope, n, n_outputs * schema.n_features if nodes.slope.shape[1] else 0),
             stats=transfer(nodes.stats, old, lay_out(schema, n_bins, n_outputs)),
         )
-        self._roots = _widen(self._roots, n_trees, -1)
+        self._roots = grown(self._roots, len(self._roots), n_trees, fill=-1)
         _number_trees(self._nodes, self._roots)
         if schema.n_outputs > len(self._learned.known):
-            self._learned = self._learned._replace(known=_widen(self._learned.known[None], schema.n_outputs)[0].copy())
+            self._learned = self._learned._replace(known=grown(self._learned.known, schema.n_outputs))
         self.schema = schema
         self._prepare()
 
@@ -364,10 +363,3 @@ def _number_trees(nodes: GradientNodes, roots: NDArray[np.int32]) -> None:
     for start, stop in pairwise(ends.tolist()):
         level = order[start:stop]
         links[level, TREE] = links[links[level, PARENT], TREE]
-
-
-def _widen(array: NDArray[Any], n: int, fill: float = 0) -> NDArray[Any]:
-    """`array` with `n` columns, the new ones filled."""
-    wide = np.full((len(array), n), fill, array.dtype)
-    wide[:, : array.shape[1]] = array
-    return wide

@@ -11,7 +11,7 @@ from riparian.models.contract import Floats, Learner, Schema
 from riparian.models.explanation.description import as_node
 from riparian.models.hoeffding.nodes import MC_CORRECT, NB_CORRECT
 from riparian.models.hoeffding.parameters import NBA, HoeffdingSettings, bins_of
-from riparian.models.joined import copied, enlarge
+from riparian.models.joined import copied, enlarge, grown
 from riparian.models.observers.gaussians import Cache, SeenValues, check_growth, transfer
 
 
@@ -45,8 +45,7 @@ class ClassificationTree(Learner):
         check_growth(self.schema, schema)
         old = self._nodes
         stats, self._known = self._transfer(schema)
-        weights = np.zeros((len(old.weights), schema.n_outputs))
-        weights[:, : self.schema.n_outputs] = old.weights
+        weights = grown(old.weights, len(old.weights), schema.n_outputs)
         self._nodes = old._replace(weights=weights, stats=stats)
         self.schema = schema
         self._prepare()

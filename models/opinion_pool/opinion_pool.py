@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from riparian.models.contract import LEARN, PREDICT, Floats, Learner, Program, Schema
 from riparian.models.explanation.description import moved, summed
-from riparian.models.joined import named
+from riparian.models.joined import grown, named
 from riparian.models.kernels.cache import one_part
 from riparian.models.kernels.threads import Parts
 from riparian.models.layout import StateLayout
@@ -246,7 +246,7 @@ class OpinionPool(Learner):
             member.resize(view.schema(schema))
         self._views.resize(schema)
         self.schema = schema
-        self._class_counts = np.concatenate([self._class_counts, np.zeros(self._n_classes - len(self._class_counts))])
+        self._class_counts = grown(self._class_counts, self._n_classes)
         self._prepare()
 
     def inherit(self, before: Learner) -> None:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import LEARN, Floats, Program, Schema
+from riparian.models.joined import grown
 from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
 
@@ -137,10 +138,8 @@ class Views:
         return found
 
     def resize(self, schema: Schema) -> None:
-        for i, f in enumerate(self._features):
-            larger = np.zeros((1 + schema.n_values[f], 2))
-            larger[: len(self._tables[i])] = self._tables[i]
-            self._tables[i] = larger
+        sizes = (1 + schema.n_values[f] for f in self._features)
+        self._tables = [grown(table, n, 2) for table, n in zip(self._tables, sizes, strict=True)]
         self.schema = schema
         self._join()
 

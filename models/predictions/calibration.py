@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
+from riparian.models.joined import grown
 from riparian.models.kernels.elementary import exp, log
 from riparian.models.kernels.elementary import power as powered
 from riparian.models.kernels.kernel import kernel
@@ -139,9 +140,8 @@ class Calibration(WindowStatistic):
     def resize(self, n_outputs: int) -> None:
         """Raise the capacity of class codes; nothing known changes."""
         if n_outputs > self.n_outputs:
-            seen = np.zeros(n_outputs, np.uint8)
-            seen[: self.n_outputs] = self._state.seen
-            self._state, self.n_outputs = self._state._replace(seen=seen), n_outputs
+            self._state = self._state._replace(seen=grown(self._state.seen, n_outputs))
+            self.n_outputs = n_outputs
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         super().restore(state)

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.evaluation.costs import likeliest
+from riparian.models.joined import grown
 from riparian.models.kernels.elementary import power
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
@@ -241,9 +242,8 @@ class Conformal(WindowStatistic):
         """Raise the capacity of class codes; no region or score so far changes."""
         if self._regression or n_outputs == self.n_outputs:
             return
-        seen = np.zeros(n_outputs, np.uint8)
-        seen[: self.n_outputs] = self._state.seen
-        self._state, self.n_outputs = self._state._replace(seen=seen), n_outputs
+        self._state = self._state._replace(seen=grown(self._state.seen, n_outputs))
+        self.n_outputs = n_outputs
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take over copies of the arrays of an earlier `state()._asdict()`, windows as `WindowStatistic` does. Another

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import LARGEST_TARGET, PREDICT, Floats, Program, Schema
+from riparian.models.joined import grown
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import seeded, uniform
 from riparian.models.shrubs.cart import CartScratch, grow, room_to_grow
@@ -127,7 +128,7 @@ class Shrubs:
         """Empty arrays of the sizes that parameters and schema ask for."""
         d, k, settings = self.schema.n_features, self.schema.n_outputs, self.settings
         n_nodes = most_nodes(self.size, settings.max_depth)
-        self.seen = _longer(self.seen, k if settings.classes else 0)
+        self.seen = grown(self.seen, k if settings.classes else 0)
         self.n_values = np.array(self.schema.n_values, np.int32)
         self.window: ShrubWindow = room_for_window(d, self.size, settings.best_splits)
         self.trees: Trees = room_for_trees(settings.n_trees + 1, n_nodes, k)
@@ -198,12 +199,6 @@ class Shrubs:
         """Nodes and leaves of all members."""
         sizes = self.trees.sizes[self.members.slots[: int(self.counts[MEMBERS])]]
         return int(sizes[:, NODES].sum()), int(sizes[:, LEAVES].sum())
-
-
-def _longer(seen: NDArray[np.uint8], n: int) -> NDArray[np.uint8]:
-    longer = np.zeros(n, np.uint8)
-    longer[: len(seen)] = seen
-    return longer
 
 
 @kernel(inline=True)

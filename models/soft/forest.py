@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Schema
-from riparian.models.joined import enlarge
+from riparian.models.joined import enlarge, grown
 from riparian.models.kernels.randomness import seeded, uniform
 from riparian.models.observers import gaussians as observers
 from riparian.models.regression.observers import lay_out as lay_out_values
@@ -327,11 +327,9 @@ def used(forest: SoftForest) -> SoftForest:
 def transfer(forest: SoftForest, old: Schema, new: Schema, grows: bool) -> SoftForest:
     """Copy models for a larger schema; zero where that has more classes or values. grows : whether trees do."""
     moved: dict[str, Any] = {}
-    k = new.n_outputs
     for name in ("leaves", "classes", "known"):
         array = getattr(forest, name)
-        moved[name] = np.zeros((*array.shape[:-1], k))
-        moved[name][..., : old.n_outputs] = array
+        moved[name] = grown(array, *array.shape[:-1], new.n_outputs)
     if grows and new.task == "regression":
         moved["blocks"] = transfer_values(forest.blocks, old, new, N_BINS)
     else:
