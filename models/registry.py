@@ -11,42 +11,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from riparian.models.adapter import entries as adapter
-from riparian.models.anomaly import entries as anomaly
-from riparian.models.bags import entries as bags
-from riparian.models.baseline import entries as baseline
-from riparian.models.batch import entries as batch
-from riparian.models.ensemble import entries as ensemble
 from riparian.models.entry import TASKS, VALUES, Entry, suggest
-from riparian.models.gradient import entries as gradient
-from riparian.models.hoeffding import entries as hoeffding
-from riparian.models.mondrian import entries as mondrian
-from riparian.models.neighbours import entries as neighbours
-from riparian.models.opinion_pool import entries as opinion_pool
-from riparian.models.regression import entries as regression
-from riparian.models.shrubs import entries as shrubs
-from riparian.models.soft import entries as soft
-from riparian.models.streaming_forest import entries as streaming_forest
 
 if TYPE_CHECKING:
     from riparian.models.contract import Learner, Schema
 
-FAMILIES = (
-    hoeffding,
-    regression,
-    ensemble,
-    streaming_forest,
-    shrubs,
-    mondrian,
-    neighbours,
-    gradient,
-    soft,
-    opinion_pool,
-    bags,
-    anomaly,
-    batch,
-    adapter,
-    baseline,
+_FAMILIES = (
+    *("hoeffding", "regression", "ensemble", "streaming_forest", "shrubs", "mondrian", "neighbours", "gradient"),
+    *("soft", "opinion_pool", "bags", "anomaly", "batch", "adapter", "baseline"),
 )
+FAMILIES = [importlib.import_module(f"riparian.models.{family}.entries") for family in _FAMILIES]
 
 # Models whose parameters name code that is imported and called when one is made, and whose state is a pickle: a stream
 # file has to trust both.

@@ -307,11 +307,11 @@ def try_change(leaf, nodes, bins, layout, growth, chosen, search, need):
         return DONE
     block = nodes.stats[links[leaf, BLOCK]]
     best = best_candidate(block, nodes.totals, leaf, bins, layout, growth, chosen, splits_allowed, search)
-    return _apply(leaf, best, nodes, bins, layout, growth, chosen, search, need)
+    return _apply(leaf, best, nodes, bins, layout, growth, search, need)
 
 
 @kernel
-def _apply(leaf, best, nodes, bins, layout, growth, chosen, search, need):
+def _apply(leaf, best, nodes, bins, layout, growth, search, need):
     """Test the best candidate, and change the leaf by it. As `try_change`."""
     links = nodes.links
     n_outputs = nodes.value.shape[1]

@@ -126,7 +126,7 @@ def find_leaves(trees, slots, m, n_values, x, r, leaves):
 
 
 @kernel
-def link(links, n_nodes, stack):
+def link(links, stack):
     """The links of a tree from its features. stack : (nodes + 1,) int32, scratch. Mutates links, stack."""
     n_linked = 1
     n_leaves = 0
@@ -188,6 +188,6 @@ def unpack_trees(packed: PackedTrees, n_nodes: list[int], trees: Trees) -> None:
         trees.links[slot, :n, FEATURE] = feature[node : node + n]
         trees.tests[slot, :n, VALUE] = value[node : node + n]
         trees.values[slot, :n_own] = values[leaf : leaf + n_own]
-        link(trees.links[slot], n, stack)
+        link(trees.links[slot], stack)
         trees.sizes[slot] = n, n_own
         node, leaf = node + n, leaf + n_own
