@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from riparian.models.drift.entries import DetectorEntry
 from riparian.models.entry import documented
+from riparian.models.statistic import Statistic
 
 STABLE = 0
 WARNING = 1
@@ -33,7 +34,7 @@ Floats = NDArray[np.float64]
 Levels = NDArray[np.int8]
 
 
-class Detector(ABC):
+class Detector(Statistic, ABC):
     """Base class of all detectors. Subclasses define what their state is and which kernel folds a value into it.
 
     A subclass has an `entry` of `models.drift.entries`, where its name and its parameters are declared. They are
@@ -92,10 +93,6 @@ class Detector(ABC):
         self._update(self._one, self._level)
         return int(self._level[0])
 
-    def state(self) -> Any:
-        """A NamedTuple of arrays: everything the detector knows. Live: copy before the next update."""
-        return self._state
-
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take over copies of the arrays of an earlier `state()._asdict()` of the same parameters."""
         fresh = self._fresh()
@@ -111,11 +108,6 @@ class Detector(ABC):
     def reset(self) -> None:
         """Forget everything."""
         self._state = self._fresh()
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of the arrays of `state()`."""
-        return sum(array.nbytes for array in self._state)
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as given or defaulted, without the seed."""
