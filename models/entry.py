@@ -60,6 +60,12 @@ class Parameter(NamedTuple):
         return "any"
 
 
+def choice(name: str, choices: str, text: str, default: str = "") -> Parameter:
+    """One of words, the first of them where no default is given."""
+    words = tuple(choices.split())
+    return Parameter(name, str, default or words[0], choices=words, text=text)
+
+
 class Entry(NamedTuple):
     """A learner.
 

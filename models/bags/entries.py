@@ -1,6 +1,6 @@
 """The registry's entries of learners for bags of instances."""
 
-from riparian.models.entry import MULTI_INSTANCE, Entry, Parameter
+from riparian.models.entry import MULTI_INSTANCE, Entry, Parameter, choice
 
 _WINDOW = (
     Parameter("window", int, 1000, 1, 10_000_000, text="newest bags that a model is made of"),
@@ -16,12 +16,11 @@ MITI = Entry(
         *_WINDOW,
         Parameter("size_exponent", float, 0.85, 0.0, 10.0, text="instances weigh less in a large bag: 0 not, 1 fully"),
         Parameter("k", float, 5.0, 0.0, 1e9, text="evidence that a proportion of positives needs"),
-        Parameter(
+        choice(
             "split_criterion",
-            str,
+            "max-bepp gini sum-squared-bepp",
+            "merit of a test, of the estimated proportions of positives in both halves",
             "gini",
-            choices=("max-bepp", "gini", "sum-squared-bepp"),
-            text="merit of a test, of the estimated proportions of positives in both halves",
         ),
     ),
     paper="H. Blockeel, D. Page and A. Srinivasan: Multi-instance tree learning. ICML 2005.",

@@ -1,6 +1,6 @@
 """The registry's entries of batch learners that are made anew of a window of the newest labels."""
 
-from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter, choice
 
 _WINDOW = (
     Parameter("window", int, 2000, 2, 10_000_000, text="newest labels that a model is made of"),
@@ -73,13 +73,7 @@ RANDOM_FOREST = Entry(
     tasks=_TASKS,
     parameters=(
         _trees(50),
-        Parameter(
-            "max_features",
-            str,
-            "auto",
-            choices=("auto", "sqrt", "log2", "third", "all"),
-            text="features tried a node; auto: sqrt, of a regression third",
-        ),
+        choice("max_features", "auto sqrt log2 third all", "features tried a node; auto: sqrt, of a regression third"),
         _depth(None),
         _MIN_LEAF,
         *_WINDOW,

@@ -2,16 +2,14 @@
 
 from typing import Any
 
-from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter, choice
 from riparian.models.hoeffding import entries as hoeffding
 
 N_MODELS = Parameter("n_models", int, 10, 1, 1000, text="members")
-VOTE = Parameter(
+VOTE = choice(
     "vote",
-    str,
-    "average",
-    choices=("average", "weighted", "majority"),
-    text="mean of the members' predictions, weighted by their recent quality or not; one vote a member (the median)",
+    "average weighted majority",
+    "mean of the members' predictions, weighted by their recent quality or not; one vote a member (the median)",
 )
 RATE = Parameter("rate", float, 6.0, 1e-3, 100.0, text="mean of the Poisson draws that weigh labels")
 # Of the trees, under their own names.
@@ -24,9 +22,7 @@ def _watched(warning_delta: float, drift_delta: float, share: float, **tree: Any
     return (
         N_MODELS,
         VOTE._replace(default="weighted"),
-        Parameter(
-            "max_features", str, "share", choices=("share", "sqrt", "all"), text="features looked at, at least two"
-        ),
+        choice("max_features", "share sqrt all", "features looked at, at least two"),
         Parameter("feature_share", float, share, 1e-9, 1.0, text="of all features, where max_features is share"),
         RATE,
         Parameter("drift_detection", bool, True, text="watch the trees' errors; without, none is replaced"),
@@ -63,13 +59,7 @@ STREAMING_RANDOM_PATCHES = Entry(
     cls="riparian.models.ensemble.streaming_random_patches:StreamingRandomPatches",
     tasks=(CLASSIFICATION, REGRESSION),
     parameters=(
-        Parameter(
-            "training_method",
-            str,
-            "patches",
-            choices=("patches", "subspaces", "resampling"),
-            text="random features and a bootstrap, or one of them",
-        ),
+        choice("training_method", "patches subspaces resampling", "random features and a bootstrap, or one of them"),
         *_watched(1e-4, 1e-5, 0.7, grace_period=100, delta=0.01, tie_threshold=0.1, binary_splits=True, max_nodes=2000),
     ),
     free=FREE,

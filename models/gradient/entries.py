@@ -1,6 +1,6 @@
 """The registry's entries of stochastic gradient trees."""
 
-from riparian.models.entry import CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, MULTI_INSTANCE, REGRESSION, Entry, Parameter, choice
 from riparian.models.gradient.presets import PRESETS, TUNED, by_preset
 
 
@@ -15,21 +15,13 @@ def _choice(name: str, choices: tuple[str, ...], text: str) -> Parameter:
 
 PARAMETERS = (
     Parameter("preset", str, TUNED, choices=tuple(PRESETS), text="what the parameters are that are left out"),
-    Parameter(
-        "loss",
-        str,
-        "squared",
-        choices=("squared", "huber", "quantile", "poisson"),
-        text="of a regression; a classification has cross-entropy",
-    ),
+    choice("loss", "squared huber quantile poisson", "of a regression; a classification has cross-entropy"),
     Parameter("loss_threshold", float, 1.0, 1e-6, 1e6, text="huber: from here on linear, in deviations of the target"),
     Parameter("quantile", float, 0.5, 0.001, 0.999, text="the one that the quantile loss predicts"),
-    Parameter(
+    choice(
         "outputs",
-        str,
-        "tree-a-class",
-        choices=("tree-a-class", "one-tree"),
-        text="a tree for each class but the first, or one whose leaves hold a score for each",
+        "tree-a-class one-tree",
+        "a tree for each class but the first, or one whose leaves hold a score for each",
     ),
     _preset("linear_rate", float, 0.0, 1.0, text="step of linear models in the leaves, 0 for constant leaves"),
     _preset("n_stages", int, 1, 1000, text="stages of a boosted committee"),
@@ -39,12 +31,10 @@ PARAMETERS = (
     _preset("grace_period", int, 1, 1e9, text="weight a leaf sees between two tests"),
     _preset("delta", float, 1e-300, 1.0, text="p value below which a tree changes"),
     _preset("penalty", float, 0.0, 1e300, text="lambda: pulls the values of new leaves towards their parent's"),
-    Parameter(
+    choice(
         "penalty_on",
-        str,
-        "sum",
-        choices=("sum", "mean"),
-        text="what lambda is added to in a test: a leaf's sum of Hessians (the paper), or their mean (its code)",
+        "sum mean",
+        "what lambda is added to in a test: a leaf's sum of Hessians (the paper), or their mean (its code)",
     ),
     _preset("node_cost", float, 0.0, 1e300, text="gamma: reduction of the loss that each new leaf must bring"),
     _preset("n_bins", int, 2, 10_000, text="bins of a numeric feature"),

@@ -1,22 +1,19 @@
 """The registry's entries of Hoeffding trees for classification."""
 
-from riparian.models.entry import CLASSIFICATION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, Entry, Parameter, choice
 
 _GRACE_PERIOD = Parameter("grace_period", int, 200, 1, 1e9, text="weight a leaf sees between two split attempts")
 _HOEFFDING = (
     Parameter("delta", float, 1e-3, 1e-300, 1.0, text="probability that a split differs from infinite data's"),
     Parameter("tie_threshold", float, 0.05, 0.0, None, text="Hoeffding bound below which ties are split"),
-    Parameter("split_criterion", str, "info-gain", choices=("info-gain", "gini", "hellinger"), text="merit of a test"),
-    Parameter(
+    choice("split_criterion", "info-gain gini hellinger", "merit of a test"),
+    choice(
         "leaf_prediction",
-        str,
+        "mc nb nba",
+        "majority class, naive Bayes, or in each leaf the one that was correct more often",
         "nba",
-        choices=("mc", "nb", "nba"),
-        text="majority class, naive Bayes, or in each leaf the one that was correct more often",
     ),
-    Parameter(
-        "observer", str, "gaussian", choices=("gaussian", "histogram"), text="what leaves keep of numeric features"
-    ),
+    choice("observer", "gaussian histogram", "what leaves keep of numeric features"),
     Parameter("n_split_points", int, 10, 1, 10_000, text="thresholds tried a numeric feature of Gaussians"),
     Parameter("n_bins", int, 16, 3, 10_000, text="keys of a histogram, each tried as threshold"),
     Parameter("binary_splits", bool, False, text="nominal tests: one value against the rest"),

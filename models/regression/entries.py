@@ -1,18 +1,17 @@
 """The registry's entries of regression trees."""
 
-from riparian.models.entry import REGRESSION, Entry, Parameter
+from riparian.models.entry import REGRESSION, Entry, Parameter, choice
 
 # Of all regression trees.
 _REGRESSION_TREE = (
     Parameter("grace_period", int, 100, 1, 1e9, text="weight a leaf sees between two split attempts"),
     Parameter("delta", float, 0.01, 1e-300, 1.0, text="probability that a split differs from infinite data's"),
     Parameter("tie_threshold", float, 0.05, 0.0, None, text="Hoeffding bound below which ties are split"),
-    Parameter(
+    choice(
         "leaf_prediction",
-        str,
+        "mean model adaptive",
+        "mean, linear model, or in each leaf the one that erred less",
         "adaptive",
-        choices=("mean", "model", "adaptive"),
-        text="mean, linear model, or in each leaf the one that erred less",
     ),
     Parameter("learning_rate", float, 0.1, 0.0, 1.0, text="first step of the linear models"),
     Parameter("learning_rate_decay", float, 0.001, 0.0, None, text="how fast it falls with the weight learned"),
@@ -69,12 +68,11 @@ ORTO = Entry(
     tasks=(REGRESSION,),
     free=_FREE,
     parameters=(
-        Parameter(
+        choice(
             "prediction",
-            str,
+            "average weighted best-path",
+            "mean of the options, weighted by their errors or not, or the best option",
             "weighted",
-            choices=("average", "weighted", "best-path"),
-            text="mean of the options, weighted by their errors or not, or the best option",
         ),
         Parameter("keep_leaf", bool, True, text="the leaf that gets options stays one of them"),
         Parameter("max_options", int, 5, 1, 1_000, text="options of an option node at the root"),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, REGRESSION, Entry, Parameter, choice
 
 
 def check(task: str, parameters: Mapping[str, Any]) -> None:
@@ -25,16 +25,12 @@ SHRUB_ENSEMBLE = Entry(
         Parameter("step", float, 1.0, 1e-12, None, text="of the gradient; large: newest trees win"),
         Parameter("burn_in", int, 5, 0, 10_000, text="further gradient steps with each new tree"),
         Parameter("ridge", float, 0.05, 0.0, None, text="penalty on squared weights: spreads them"),
-        Parameter("loss", str, "mse", choices=("mse", "cross-entropy"), text="what the weights minimise"),
-        Parameter(
-            "splits", str, "random", choices=("best", "random"), text="best threshold of a feature, or one drawn"
-        ),
-        Parameter(
+        choice("loss", "mse cross-entropy", "what the weights minimise"),
+        choice("splits", "best random", "best threshold of a feature, or one drawn", "random"),
+        choice(
             "max_features",
-            str,
-            "all",
-            choices=("all", "sqrt", "subspace"),
-            text="what trees look at: all, the root of their number a node, or half of them a tree",
+            "all sqrt subspace",
+            "what trees look at: all, the root of their number a node, or half of them a tree",
         ),
         Parameter(
             "train_share",
@@ -44,9 +40,7 @@ SHRUB_ENSEMBLE = Entry(
             1.0,
             text="share of the window that a tree grows on; below 1 the others judge it",
         ),
-        Parameter(
-            "weighting", str, "learned", choices=("learned", "equal"), text="by gradient, or the newest trees alike"
-        ),
+        choice("weighting", "learned equal", "by gradient, or the newest trees alike"),
     ),
     paper="S. Buschjäger, S. Hess and K. Morik: Shrub ensembles for online classification. AAAI 2022.",
     text="Small trees grown on a sliding window, kept by weights that are learned. Follows drift at once.",

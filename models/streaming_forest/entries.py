@@ -1,18 +1,14 @@
 """The registry's entries of streaming decision trees and forests."""
 
-from riparian.models.entry import CLASSIFICATION, Entry, Parameter
+from riparian.models.entry import CLASSIFICATION, Entry, Parameter, choice
 
 BATCH_SIZE = Parameter("batch_size", int, 30, 1, 1_000_000, text="labels that are learned together; the paper has 100")
 KEPT = Parameter(
     "window", int, 1000, 0, 1_000_000, text="newest labels that leaves grow on; 0: the batch, as in the paper"
 )
 MIN_SPLIT = Parameter("min_split", int, 2, 2, 1_000_000, text="fewest rows that a leaf is split with")
-LEAF_VALUES = Parameter(
-    "leaf_values",
-    str,
-    "counts",
-    choices=("counts", "overwrite"),
-    text="leaves count what they learned, or hold the last rows that they grew on",
+LEAF_VALUES = choice(
+    "leaf_values", "counts overwrite", "leaves count what they learned, or hold the last rows that they grew on"
 )
 SDF_PAPER = (
     "H. Xu, J. Dey, S. Panda and J. T. Vogelstein: Streaming decision trees and forests. arXiv:2110.08483, 2021."
@@ -40,25 +36,18 @@ STREAMING_DECISION_FOREST = Entry(
         Parameter("n_trees", int, 30, 1, 10_000, text="trees that vote; the paper has 100"),
         BATCH_SIZE,
         KEPT,
-        Parameter("max_features", str, "sqrt", choices=("sqrt", "all"), text="features tried a node"),
+        choice("max_features", "sqrt all", "features tried a node"),
         MIN_SPLIT,
         LEAF_VALUES,
         Parameter("bootstrap", bool, False, text="each tree learns a label Poisson(1) times"),
-        Parameter(
+        choice(
             "replaced",
-            str,
+            "never fading always",
+            "begin the weakest trees anew with each batch, or ever more rarely",
             "always",
-            choices=("never", "fading", "always"),
-            text="begin the weakest trees anew with each batch, or ever more rarely",
         ),
         Parameter("n_replaced", int, 1, 1, 10_000, text="how many at once"),
-        Parameter(
-            "vote",
-            str,
-            "majority",
-            choices=("majority", "average"),
-            text="one vote a tree, or the mean of their class shares",
-        ),
+        choice("vote", "majority average", "one vote a tree, or the mean of their class shares"),
         Parameter("max_nodes", int, 4095, 1, 100_000_000, text="of a tree; at the bound its leaves only count"),
     ),
     paper=SDF_PAPER,

@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from riparian.models.entry import CLASSIFICATION, REGRESSION, Parameter, checked, suggest
+from riparian.models.entry import CLASSIFICATION, REGRESSION, Parameter, checked, choice, suggest
 from riparian.models.streams import EndlessStream
 
 
@@ -103,13 +103,7 @@ _ENTRIES = (
             Parameter("radius", float, 5.0, 0.1, 20.0, text="how far a customer goes, in a square of side 100"),
             Parameter("bad_customers", int, 3, 0, 1000, text="cards that are compromised anew each day"),
             Parameter("bad_terminals", int, 2, 0, 1000, text="terminals that are compromised anew each day"),
-            Parameter(
-                "labels",
-                str,
-                "both",
-                choices=("both", "fraud"),
-                text="both, a week late; or of fraud alone, 1 to 60 days",
-            ),
+            choice("labels", "both fraud", "both, a week late; or of fraud alone, 1 to 60 days"),
             Parameter("blocked", float, 0.0, 0.0, 1.0, text="share of payments of which no label will come"),
             Parameter(
                 "campaign", int, 0, 0, 10_000, text="days of one pattern, until fraud changes it; 0: all, for ever"
