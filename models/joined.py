@@ -3,7 +3,7 @@
 from collections import namedtuple
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,22 @@ from numpy.typing import NDArray
 def joined(name: str, *fields: Iterable[str]) -> Any:
     """A NamedTuple of the fields of several parts, in their order."""
     return namedtuple(name, [field for part in fields for field in part])
+
+
+Joined = TypeVar("Joined", bound=tuple[Any, ...])
+
+
+@cache
+def _types(kind: Any) -> tuple[Any, ...]:
+    """Of each field its numbers' type, NDArray[...]; None of one that is no array."""
+    hints = (get_args(hint) for hint in get_type_hints(kind).values())
+    return tuple(get_args(hint[1])[0] if hint else None for hint in hints)
+
+
+def zeros(kind: type[Joined], *shapes: Any) -> Joined:
+    """A NamedTuple of arrays of zeros, of the types that its fields say. shapes : of each, or what is no array."""
+    made = zip(shapes, _types(kind), strict=True)
+    return kind(*(shape if of is None else np.zeros(shape, of) for shape, of in made))
 
 
 @cache

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from riparian.models.contract import Bags, Floats, Learner, Program, Schema
-from riparian.models.joined import copied
+from riparian.models.joined import copied, zeros
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
 
@@ -45,13 +45,7 @@ class BagWindow(NamedTuple):
 
     @classmethod
     def empty(cls, n_features: int, n_bags: int) -> "BagWindow":
-        return cls(
-            np.zeros((0, n_features)),
-            np.zeros(n_bags, np.int64),
-            np.zeros(n_bags),
-            np.zeros(n_bags),
-            np.zeros(N_AT, np.int64),
-        )
+        return zeros(cls, (0, n_features), n_bags, n_bags, n_bags, N_AT)
 
     def rows(self) -> NDArray[np.int64]:
         """Rows of x in order of arrival."""

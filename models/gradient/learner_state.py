@@ -10,6 +10,7 @@ from riparian.models.contract import Floats, Schema
 from riparian.models.drift.adwin import empty
 from riparian.models.gradient.bins import MOMENTS
 from riparian.models.gradient.losses import LOSSES
+from riparian.models.joined import zeros
 from riparian.models.kernels.randomness import below
 
 # Places in LearnerState.counts: labels learned (with those of the warm-up), labels in the buffer, whether the warm-up
@@ -153,33 +154,14 @@ def nodes_in(n_bytes: int, schema: Schema, p: dict[str, Any]) -> int:
 
 def new_learner_state(schema: Schema, task: GradientTask, warm_up: int, rng: NDArray[np.uint64]) -> LearnerState:
     d = schema.n_features
-    return LearnerState(
-        np.zeros(4, np.int64),
-        np.zeros(schema.n_outputs),
-        np.zeros(6),
-        np.zeros((d if task.linear else 0, 3)),
-        np.zeros((warm_up, d + 2)),
-        rng,
-    )
+    shapes = 4, schema.n_outputs, 6, (d if task.linear else 0, 3), (warm_up, d + 2), 4
+    return zeros(LearnerState, *shapes)._replace(rng=rng)
 
 
 def scratch_for(schema: Schema, n_stages: int, n_trees: int) -> GradientScratch:
     d, n = schema.n_features, schema.n_outputs
-    return GradientScratch(
-        np.zeros(d, np.int64),
-        np.zeros(d),
-        np.zeros((n_stages, n_trees), np.int32),
-        np.zeros((n_stages, n)),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros((n_stages * n_trees, 2), np.int32),
-        np.zeros(1),
-        np.zeros(1, np.int8),
-        np.zeros(n_stages, np.bool_),
-    )
+    due = n_stages * n_trees, 2
+    return zeros(GradientScratch, d, d, (n_stages, n_trees), (n_stages, n), n, n, n, n, n, due, 1, 1, n_stages)
 
 
 def choose(rng: NDArray[np.uint64], n_stages: int, d: int, share: float) -> NDArray[np.int32]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from riparian.models.contract import Floats
 from riparian.models.gradient.bins import GG, GH, HH, MOMENTS, WEIGHT, G, H
 from riparian.models.gradient.splits import best_candidate, children_of, is_better
-from riparian.models.joined import enlarge
+from riparian.models.joined import enlarge, zeros
 from riparian.models.kernels.kernel import DONE, GROW, kernel
 
 # Columns of GradientNodes.links.
@@ -90,17 +90,8 @@ class GradientGrowth(NamedTuple):
 
 
 def no_nodes(n_outputs: int, width: int, n_slopes: int) -> GradientNodes:
-    return GradientNodes(
-        np.zeros((0, 10), np.int32),
-        np.zeros(0),
-        np.zeros((0, 2)),
-        np.zeros((0, n_outputs)),
-        np.zeros((0, n_slopes)),
-        np.zeros((0, n_outputs)),
-        np.zeros((0, 1 + MOMENTS * n_outputs)),
-        np.zeros((0, width)),
-        np.zeros(4, np.int64),
-    )
+    shapes = (0, n_outputs), (0, n_slopes), (0, n_outputs), (0, 1 + MOMENTS * n_outputs), (0, width)
+    return zeros(GradientNodes, (0, 10), 0, (0, 2), *shapes, 4)
 
 
 def make_room(nodes: GradientNodes, n_nodes: int, n_blocks: int) -> GradientNodes:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import LARGEST_TARGET, Floats
+from riparian.models.joined import zeros
 from riparian.models.kernels.kernel import kernel
 from riparian.models.running_scale import held
 
@@ -85,34 +86,13 @@ class NeighbourSettings(NamedTuple):
 
 def room_for_memories(d: int, settings: NeighbourSettings) -> Memories:
     window, rows = settings.window, settings.window + settings.long
-    return Memories(
-        np.zeros((d, rows)),
-        np.zeros((d, rows), np.float32),
-        np.zeros(rows),
-        np.zeros(rows),
-        np.zeros((window, 3)),
-        np.zeros(3),
-        np.zeros(window // settings.minimum + 1),
-        np.zeros((3, d + 1)),
-        np.zeros((2, d + 1)),
-        np.zeros(3, np.int64),
-    )
+    n_sums = window // settings.minimum + 1
+    return zeros(Memories, (d, rows), (d, rows), rows, rows, (window, 3), 3, n_sums, (3, d + 1), (2, d + 1), 3)
 
 
 def scratch_for(d: int, settings: NeighbourSettings) -> NeighbourScratch:
     k, window, long = settings.k, settings.window, settings.long
-    return NeighbourScratch(
-        np.zeros(d, np.float32),
-        np.zeros(window + long, np.float32),
-        np.zeros((3, k), np.float32),
-        np.zeros((3, k), np.int64),
-        np.zeros(window, np.uint8),
-        np.zeros(long, np.float32),
-        np.zeros(long, np.int64),
-        np.zeros(long, np.int64),
-        np.zeros(long, np.int64),
-        np.zeros(long),
-    )
+    return zeros(NeighbourScratch, d, window + long, (3, k), (3, k), window, long, long, long, long, long)
 
 
 @kernel(inline=True)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
+from riparian.models.joined import zeros
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.randomness import below
 from riparian.models.kernels.simd import WIDTH
@@ -59,21 +60,10 @@ class CartScratch(NamedTuple):
 
 
 def room_to_grow(n_features: int, size: int, n_nodes: int, n_outputs: int) -> CartScratch:
-    return CartScratch(
-        np.zeros((n_features + 1, size), np.uint32),
-        np.zeros(size, np.uint32),
-        np.zeros(size, np.uint8),
-        np.zeros((n_nodes + 1, 5), np.int32),
-        np.zeros(n_features, np.int32),
-        np.zeros(n_outputs),
-        np.zeros(n_outputs),
-        np.zeros(size),
-        np.zeros((n_outputs, WIDTH)),
-        np.zeros((6, WIDTH)),
-        np.zeros((WIDTH, 4), np.uint64),
-        np.zeros((3, FEW)),
-        np.zeros(size, np.int32),
-    )
+    return zeros(
+        CartScratch, (n_features + 1, size), size, size, (n_nodes + 1, 5), n_features, n_outputs, n_outputs, size,
+        (n_outputs, WIDTH), (6, WIDTH), (WIDTH, 4), (3, FEW), size,
+    )  # fmt: skip
 
 
 @kernel(inline=True)

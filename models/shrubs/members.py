@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
+from riparian.models.joined import zeros
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.simd import WIDTH, load, spread, store
 from riparian.models.shrubs.simplex import in_order, project
@@ -70,26 +71,12 @@ def room_for_members(n_trees: int, size: int, n_outputs: int, out_of_bag: bool) 
     slots = n_trees + 1
     judging = slots if out_of_bag else 0
     lanes, fours = (-(-slots // width) * width for width in (WIDTH, 4 * WIDTH))
-    return Members(
-        np.arange(slots, dtype=np.int32),
-        np.zeros(slots),
-        np.zeros((size, n_outputs, lanes)),
-        np.zeros((slots, size if out_of_bag else 0), np.uint8),
-        np.zeros((slots, lanes)),
-        np.zeros(slots),
-        np.zeros((judging, judging)),
-        np.zeros(judging),
-        np.zeros(slots, np.int32),
-        np.zeros((slots, fours)),
-        np.zeros(fours),
-        np.zeros(fours),
-        np.zeros(slots + 1, np.uint32),
-        np.zeros(slots, np.uint32),
-        np.zeros((n_outputs, lanes)),
-        np.zeros(lanes),
-        np.zeros((4 * n_outputs if n_outputs > FEW_CLASSES else 0, lanes)),
-        np.zeros((n_outputs, size)),
-    )
+    members = zeros(
+        Members, slots, slots, (size, n_outputs, lanes), (slots, size if out_of_bag else 0), (slots, lanes), slots,
+        (judging, judging), judging, slots, (slots, fours), fours, fours, slots + 1, slots, (n_outputs, lanes), lanes,
+        (4 * n_outputs if n_outputs > FEW_CLASSES else 0, lanes), (n_outputs, size),
+    )  # fmt: skip
+    return members._replace(slots=np.arange(slots, dtype=np.int32))
 
 
 @kernel(inline=True)

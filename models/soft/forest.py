@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats, Schema
-from riparian.models.joined import enlarge, grown
+from riparian.models.joined import enlarge, grown, zeros
 from riparian.models.kernels.randomness import seeded, uniform
 from riparian.models.observers import gaussians as observers
 from riparian.models.regression.observers import lay_out as lay_out_values
@@ -210,27 +210,12 @@ def scratch_of(schema: Schema, n_models: int, n_trees: int, depth: int) -> SoftS
     encoding, _ = encode(schema)
     k = schema.n_outputs
     n_visits = n_models * n_trees * (2 ** (depth + 1) - 1) + 2  # that of none; one that is not reached is written, too
-    return SoftScratch(
-        np.zeros(schema.n_features),
-        np.zeros((1, len(encoding.numeric))),
-        np.zeros(sum(n > 0 for n in schema.n_values), np.int32),
-        np.zeros((sum(n > 0 for n in schema.n_values), 2), np.uint64),
-        np.zeros((n_models, int(encoding.dense[0]))),
-        np.zeros((n_models, k)),
-        np.zeros((n_models, k)),
-        np.zeros((n_models, k)),
-        Visits(*(np.zeros(n_visits, kind) for kind in 4 * [np.int32] + 4 * [np.float64])),
-        np.zeros(2, np.int64),
-        np.zeros(n_visits, np.int32),
-        np.zeros(n_visits, np.int32),
-        np.zeros((max(2, *schema.n_values, 2) + 1, k)),
-        np.zeros(4),
-        np.zeros(1),
-        np.zeros((2, schema.n_features), np.int64),
-        np.zeros(4),
-        np.zeros(n_models),
-        np.zeros(n_models),
-    )
+    d, n_nominal, visits = schema.n_features, sum(n > 0 for n in schema.n_values), zeros(Visits, *8 * [n_visits])
+    return zeros(
+        SoftScratch, d, (1, len(encoding.numeric)), n_nominal, (n_nominal, 2), (n_models, int(encoding.dense[0])),
+        (n_models, k), (n_models, k), (n_models, k), visits, 2, n_visits, n_visits,
+        (max(2, *schema.n_values, 2) + 1, k), 4, 1, (2, d), 4, n_models, n_models,
+    )  # fmt: skip
 
 
 def width_of(schema: Schema, grows: bool) -> int:
@@ -248,24 +233,11 @@ def plant(schema: Schema, settings: Floats, n_trees: int, seed: int) -> SoftFore
     """
     _, p = encode(schema)
     k, n_models = schema.n_outputs, len(settings)
-    forest = SoftForest(
-        np.zeros((0, 6), np.int32),
-        np.zeros((0, 2)),
-        np.zeros((0, 3)),
-        np.zeros((0, 2)),
-        np.zeros((0, 3, k)),
-        np.zeros((0, k)),
-        np.zeros((0, 3, p)),
-        np.zeros((0, width_of(schema, bool(settings[0, S_GROWS])))),
-        np.zeros(0, np.int32),
-        np.zeros((n_models, n_trees), np.int32),
-        np.zeros((n_models, schema.n_features, 5)),
-        np.zeros((n_models, k)),
-        np.zeros((n_models, sum(schema.n_values))),
-        np.zeros((n_models, 3)),
-        np.zeros((n_models, 2)),
-        np.zeros(3, np.int64),
-    )
+    forest = zeros(
+        SoftForest, (0, 6), (0, 2), (0, 3), (0, 2), (0, 3, k), (0, k), (0, 3, p),
+        (0, width_of(schema, bool(settings[0, S_GROWS]))), 0, (n_models, n_trees), (n_models, schema.n_features, 5),
+        (n_models, k), (n_models, sum(schema.n_values)), (n_models, 3), (n_models, 2), 3,
+    )  # fmt: skip
     whole = [2 ** (int(s[S_DEPTH]) + 1) - 1 for s in settings if not s[S_GROWS]]
     n_leaves = n_trees * (n_models - len(whole))
     n_gates = n_trees * sum(n // 2 for n in whole)

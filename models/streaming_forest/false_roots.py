@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from riparian.models.contract import Floats
+from riparian.models.joined import zeros
 from riparian.models.kernels.draws import poisson, uniform_at
 from riparian.models.kernels.kernel import kernel
 from riparian.models.kernels.words import zeros_below
@@ -146,13 +147,9 @@ def with_room(forest: StreamingForestTrees, n_nodes: int, n_outputs: int) -> Str
 
 def room_to_regrow(n_features: int, size: int, n_nodes: int, n_outputs: int, n_codes: int) -> RegrowScratch:
     """size : of the window. n_codes : most values of a nominal feature."""
-    ints = [np.zeros(size, np.int32) for _ in range(4)]
-    return RegrowScratch(
-        ints[0], ints[1], np.zeros(size, np.int64), np.zeros(size), np.zeros(size), np.zeros(size), ints[2], ints[3],
-        np.zeros(size, np.int32), np.zeros(-(-size // WORD), np.uint64), np.zeros(n_nodes, np.int32),
-        np.zeros(size, np.int32), np.zeros(size + 2, np.int32),
-        np.zeros((size + 2, 3), np.int32), np.zeros((size + 2, n_outputs)), np.zeros(n_features, np.int32),
-        np.zeros(n_outputs), np.zeros(n_outputs), np.zeros((n_codes, n_outputs)), np.zeros(n_codes, np.int64),
+    return zeros(
+        RegrowScratch, *9 * [size], -(-size // WORD), n_nodes, size, size + 2, (size + 2, 3), (size + 2, n_outputs),
+        n_features, n_outputs, n_outputs, (n_codes, n_outputs), n_codes,
     )  # fmt: skip
 
 

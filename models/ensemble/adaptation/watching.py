@@ -14,6 +14,7 @@ from riparian.models.contract import PREDICT, Floats
 from riparian.models.drift.adwin import CLOCK
 from riparian.models.ensemble.adaptation.windows import DRIFT, STABLE
 from riparian.models.ensemble.chunks import AVERAGE, N_QUALITY, weigh
+from riparian.models.joined import zeros
 from riparian.models.kernels.kernel import kernel
 
 PROOF = 6.0  # 2 ln(1 / 0.05)
@@ -41,13 +42,8 @@ class YoungerTrees(NamedTuple):
 
 def nobody_beside(n_members: int, length: int, n_outputs: int) -> YoungerTrees:
     """length : operations of a chunk. Of room that nobody writes, the system makes no memory."""
-    return YoungerTrees(
-        np.zeros(n_members, np.int64),
-        np.zeros((n_members, length, n_outputs)),
-        np.zeros((n_members, length)),
-        np.zeros((n_members, N_QUALITY)),
-        np.zeros((n_members, 3)),
-    )
+    m = n_members
+    return zeros(YoungerTrees, m, (m, length, n_outputs), (m, length), (m, N_QUALITY), (m, 3))
 
 
 @kernel
