@@ -26,15 +26,7 @@ CAPS = (TEN, 16, 32, 64, 128, 256, 512, 1024)
 MANY = (1_000_000, 4096, 2048, 1024, 512, 256, 128, 64, 32)
 # Members of fixed size, and the share of the bytes that each may take for many values; of the time, SHARE.
 FIXED = {"soft": 0.25, "sums": 0.1, "bayes": 0.05}
-ANY = (
-    "last",
-    "repeats",
-    "small-shrubs",
-    "few-shrubs",
-    "shrubs",
-    "short-near",
-    "near",
-)  # of whatever many values
+ANY = ("last", "repeats", "small-shrubs", "few-shrubs", "shrubs", "short-near", "near")  # of whatever many values
 BITS = 64  # values that a Mondrian forest distinguishes; with more it also takes several times as long
 SHARE = 0.05
 LITTLE = 0.03  # of the bytes, beyond those reckoned, for more than ten values where no bound is named

@@ -38,11 +38,7 @@ def is_exact(d: int) -> bool:
 
 
 def contributions(
-    learner: Learner,
-    slab: Floats | Bags,
-    rows: NDArray[np.int32],
-    about: NDArray[np.int64],
-    keys: NDArray[np.uint64],
+    learner: Learner, slab: Floats | Bags, rows: NDArray[np.int32], about: NDArray[np.int64], keys: NDArray[np.uint64]
 ) -> Floats:
     """What each feature adds to a prediction, by the model as it is now.
 

@@ -58,20 +58,7 @@ def _top_of(nodes, roots, layout, state, x, start, stop, scratch, task, heights)
 
 @kernel
 def _learn_instance(
-    nodes,
-    roots,
-    bins,
-    layout,
-    growth,
-    state,
-    task,
-    chosen,
-    scratch,
-    x,
-    r,
-    gradients,
-    weights,
-    progress,
+    nodes, roots, bins, layout, growth, state, task, chosen, scratch, x, r, gradients, weights, progress
 ):
     """All stages learn row r of x; leaves that are due for a test into scratch.due.
 

@@ -47,11 +47,7 @@ from riparian.models.joined import joined
 from riparian.models.kernels.frames import KernelFrame
 from riparian.models.kernels.kernel import GROW
 from riparian.models.layout import Paths, StateLayout
-from riparian.models.observers.gaussians import (
-    Cache,
-    know_nothing,
-    lay_out,
-)
+from riparian.models.observers.gaussians import Cache, know_nothing, lay_out
 from riparian.models.observers.likelihood import scratch_of
 
 # Everything the tree knows: HoeffdingNodes as far as they are used, and SeenValues.

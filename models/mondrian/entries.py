@@ -12,12 +12,7 @@ MONDRIAN_FOREST = Entry(
         Parameter("max_bytes", int, 64_000_000, 100_000, 10**13, text="of the forest"),
         Parameter("step", float, 1.0, 1e-12, None, text="power of the likelihoods that weigh prunings"),
         Parameter(
-            "dirichlet",
-            float,
-            None,
-            1e-12,
-            None,
-            text="pseudo-count of a class [1 over the number of classes seen]",
+            "dirichlet", float, None, 1e-12, None, text="pseudo-count of a class [1 over the number of classes seen]"
         ),
         Parameter("split_pure", bool, False, text="split nodes of one class, too"),
         Parameter(

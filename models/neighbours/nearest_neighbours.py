@@ -101,8 +101,7 @@ class NearestNeighbours(Learner):
 
     entry = NEAREST_NEIGHBOURS
     layout: ClassVar[StateLayout] = StateLayout(
-        rows={"x y w": "rows", "losses": "short", "sums": "*"},
-        counts={"sizes": "rows", ("sizes", 0): "short"},
+        rows={"x y w": "rows", "losses": "short", "sums": "*"}, counts={"sizes": "rows", ("sizes", 0): "short"}
     )
 
     def __init__(self, schema: Schema, *, seed: int = 0, **parameters: Any) -> None:

@@ -66,12 +66,7 @@ def room_for_trees(slots: int, n_nodes: int, n_outputs: int) -> Trees:
     tests = np.zeros((slots, n_nodes, 2))
     links = tests.view(np.int32)
     links[:, :, FEATURE] = -1
-    return Trees(
-        tests,
-        links,
-        np.zeros((slots, (n_nodes + 1) // 2, n_outputs)),
-        np.zeros((slots, 2), np.int32),
-    )
+    return Trees(tests, links, np.zeros((slots, (n_nodes + 1) // 2, n_outputs)), np.zeros((slots, 2), np.int32))
 
 
 @kernel(inline=True)

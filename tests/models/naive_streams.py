@@ -118,10 +118,7 @@ def payments(seed, customers, terminals, radius, labels, bad_customers=3, bad_te
         if fresh:
             bad_shops, bad_cards = [], []
         drawn_shops, drawn_cards = bad_terminals if kind in (None, 1) else 0, bad_customers if kind != 1 else 0
-        for bad, drawn, n, days in (
-            (bad_shops, drawn_shops, terminals, 28),
-            (bad_cards, drawn_cards, customers, 14),
-        ):
+        for bad, drawn, n, days in ((bad_shops, drawn_shops, terminals, 28), (bad_cards, drawn_cards, customers, 14)):
             for _ in range(days if fresh else 1):
                 bad.append([])
                 while len(bad[-1]) < drawn:

@@ -113,9 +113,7 @@ def test_kswin_sorts(values):
     assert found.tolist() == sorted(values)
 
 
-@given(
-    values=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12),
-)
+@given(values=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12))
 @settings(max_examples=60, deadline=None)
 def test_kswin_s_distance_is_the_definition(values):
     a, b = (np.sort(np.array(column, float)) for column in zip(*values, strict=True))

@@ -15,10 +15,7 @@ from tests.models.naive_forests import ForestTwin, SubspaceTreeTwin
 from tests.models.streams_of_instances import in_pieces, interleave, mixed, played
 from tests.models.test_hoeffding_trees import PLAIN, check_equal
 
-WORLDS = [
-    {"n_values": (0, 3, 0, 5, 0, 2), "n_classes": 3},
-    {"n_values": (0, 0, 0, 0), "n_classes": 2},
-]
+WORLDS = [{"n_values": (0, 3, 0, 5, 0, 2), "n_classes": 3}, {"n_values": (0, 0, 0, 0), "n_classes": 2}]
 TREES = [
     {},
     {"leaf_prediction": "nb", "binary_splits": True},

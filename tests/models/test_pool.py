@@ -106,27 +106,15 @@ def test_combinations():
     ("task", "given", "message"),
     [
         ("classification", {"of": "soft-hoeffding"}, "parameter 'of' of model 'model-pool': unknown model 'soft-hoeff"),
-        (
-            "classification",
-            {"of": "fimt-dd"},
-            "parameter 'of' of model 'model-pool': model 'fimt-dd' does not",
-        ),
+        ("classification", {"of": "fimt-dd"}, "parameter 'of' of model 'model-pool': model 'fimt-dd' does not"),
         ("classification", {"of": "model-pool"}, "a pool holds no pools"),
-        (
-            "classification",
-            {"of": "naive-bayes"},
-            "'candidates' of model 'model-pool' is 'auto', and naive-bayes has",
-        ),
+        ("classification", {"of": "naive-bayes"}, "'candidates' of model 'model-pool' is 'auto', and naive-bayes has"),
         ("classification", {"candidates": "alpha"}, "'alpha' is not a parameter with values: write for instance"),
         ("classification", {"candidates": "alpha=0.1,"}, "'alpha=0.1,' is not a parameter with values"),
         ("classification", {"candidates": "alpha=0.1; alpha=0.2"}, "'alpha' comes twice"),
         ("classification", {"candidates": "alpha=0.1,0.1"}, "'alpha=0.1,0.1' has a value twice"),
         ("classification", {"candidates": "alhpa=0.1"}, "has no parameter 'alhpa': did you mean 'alpha'?"),
-        (
-            "classification",
-            {"candidates": "alpha=2"},
-            "'alpha' of model 'soft-hoeffding-tree' is '2': give",
-        ),
+        ("classification", {"candidates": "alpha=2"}, "'alpha' of model 'soft-hoeffding-tree' is '2': give"),
         (
             "classification",
             {"candidates": "beta1=" + ",".join(f"0.{i}1" for i in range(101))},

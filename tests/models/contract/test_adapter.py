@@ -11,5 +11,5 @@ CASES = {
             breathes=True,
             roomy=False,  # a pickle names the classes
         )
-    ],
+    ]
 }

@@ -9,6 +9,6 @@ CASES = {
         for more in ({}, {"split_criterion": "max-bepp", "k": 0.0})
     ],
     "quick-diverse-density": [
-        Case({"refit_every": 200, "window": 200, "max_steps": 20, "cap": 3.0}, {"max_instances": 300}),
+        Case({"refit_every": 200, "window": 200, "max_steps": 20, "cap": 3.0}, {"max_instances": 300})
     ],
 }

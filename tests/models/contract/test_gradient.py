@@ -18,5 +18,5 @@ CASES = {
                 "grace_period": 50,
             },
         )
-    ],
+    ]
 }

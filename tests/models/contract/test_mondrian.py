@@ -11,5 +11,5 @@ CASES = {
             {"split_below": 1.0, "vote_power": 0, "max_bytes": 100_000},
             {"aggregation": False, "split_pure": True, "step": 0.5},
         )
-    ],
+    ]
 }

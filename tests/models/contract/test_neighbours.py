@@ -7,5 +7,5 @@ CASES = {
     "nearest-neighbours": [
         Case({"window": 64, "long": 40, "minimum": 8}, {"minimum": 16}, breathes=True),
         Case({"k": 3, "window": 200, "long": 0, "minimum": 20}, breathes=True),
-    ],
+    ]
 }

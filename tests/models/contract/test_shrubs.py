@@ -10,5 +10,5 @@ CASES = {
             {"splits": "best", "n_windows": 1, "every": 1, "weighting": "equal"},
             {"max_features": "sqrt", "every": 3, "train_share": 0.5, "ridge": 0.2, "n_windows": 2},
         )
-    ],
+    ]
 }
