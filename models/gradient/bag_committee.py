@@ -128,28 +128,9 @@ def _keep(state, slab, start, stop, y, w):
 
 @kernel
 def run(
-    op,
-    row,
-    y,
-    w,
-    slab,
-    out,
-    progress,
-    nodes,
-    roots,
-    bins,
-    layout,
-    growth,
-    state,
-    task,
-    chosen,
-    scratch,
-    search,
-    gradients,
-    weights,
-    heights,
-    replay,
-):
+    op, row, y, w, slab, out, progress, nodes, roots, bins, layout, growth, state, task, chosen, scratch, search,
+    gradients, weights, heights, replay,
+):  # fmt: skip
     """Execute a program from progress[NEXT] on, as models.gradient.committee.run; bags without instances are none.
 
     heights : scratch, room for the instances of the largest bag. Mutates out, progress, nodes, roots, ranges of bins,

@@ -220,18 +220,9 @@ def _loop(*, binned: bool, watched: bool, subsets: bool = False) -> Any:
                 if binned:
                     observe_bins(stats[block], seen, here, n_classes, x, at, c, w[i])
                 elif observe(
-                    stats[block],
-                    cached[block],
-                    fresh[block] == 1,
-                    seen,
-                    here,
-                    n_classes,
-                    x,
-                    at,
-                    c,
-                    w[i],
+                    stats[block], cached[block], fresh[block] == 1, seen, here, n_classes, x, at, c, w[i],
                     weights[node, c],
-                ):
+                ):  # fmt: skip
                     fresh[:] = 0
             weight = leaf[node, SEEN]
             if weight - leaf[node, EVALUATED] >= settings.grace_period:

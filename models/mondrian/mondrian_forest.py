@@ -257,15 +257,9 @@ def _run(op, row, y, w, slab, trees, settings, first, last, at, planes):
     links = trees.tests.view(np.uint32)
     for tree in range(first, last):
         one_tree = MondrianTree(
-            links[tree],
-            trees.tests[tree],
-            trees.nodes[tree],
-            trees.boxes[tree],
-            trees.seen[tree],
-            trees.pairs[tree],
-            trees.counts[tree],
-            trees.errors[tree],
-        )
+            links[tree], trees.tests[tree], trees.nodes[tree], trees.boxes[tree], trees.seen[tree], trees.pairs[tree],
+            trees.counts[tree], trees.errors[tree],
+        )  # fmt: skip
         key = settings.keys[tree]
         at[tree] = _run_tree(
             op, row, y, w, slab, one_tree, settings, key, at[tree], planes[tree], one, path, voted, above, here

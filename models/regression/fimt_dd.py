@@ -302,19 +302,9 @@ def _adapt(nodes, layout, growth, drift, scratch, leaf, predicted, target, x, r,
     node = route(links, nodes.test, layout.n_values, x, r, links[owner, OTHER])
     block = nodes.blocks[links[node, BLOCK]]
     other_error = y - learn_leaf(
-        block,
-        layout.n_values,
-        layout.weight,
-        layout.offset,
-        layout.bins[0],
-        growth,
-        scratch.z,
-        scratch.places,
-        x,
-        r,
-        y,
-        w,
-    )
+        block, layout.n_values, layout.weight, layout.offset, layout.bins[0], growth, scratch.z, scratch.places, x, r,
+        y, w,
+    )  # fmt: skip
     if block[SEEN] - block[EVALUATED] >= growth.grace_period:
         try_split(node, nodes, layout, growth, growth.max_nodes, scratch)
     seen = monitor[owner, OTHER_SEEN]

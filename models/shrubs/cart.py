@@ -133,25 +133,9 @@ def _draw(features, at, random):
 
 @kernel(allocates=True)
 def grow(
-    trees,
-    slot,
-    x,
-    columns,
-    y,
-    w,
-    n_values,
-    order,
-    n_filled,
-    chosen,
-    n_chosen,
-    n_tried,
-    subspace,
-    best_splits,
-    kind,
-    max_depth,
-    random,
-    scratch,
-):
+    trees, slot, x, columns, y, w, n_values, order, n_filled, chosen, n_chosen, n_tried, subspace, best_splits, kind,
+    max_depth, random, scratch,
+):  # fmt: skip
     """Grow a tree on the rows in `chosen`.
 
     x, columns : of the window. y, w : (size,), class codes or targets, weights > 0. order : (d, size) uint32, of each

@@ -411,17 +411,9 @@ def _grow(
                 else:
                     if n > FEW and window.order.shape[1] > 0:
                         _by_value(
-                            column,
-                            window.order[f],
-                            window.rank[f],
-                            rows,
-                            start,
-                            n,
-                            local,
-                            scratch.ranks,
-                            values,
+                            column, window.order[f], window.rank[f], rows, start, n, local, scratch.ranks, values,
                             places,
-                        )
+                        )  # fmt: skip
                     else:
                         for k in range(n):
                             values[k] = column[rows[start + k]]
