@@ -217,7 +217,8 @@ class Outcomes:
             self.n_labels += 1
             key, value = self._key(partition, id_), self._value(y)
             number = self._of.get(key)
-            if number is None:
+            own = source is not None and not self.spec.remembers  # where none waits, it is that of its own record
+            if number is None or (own and not self._waits(key, time)):
                 self._early[key] = value, time
                 if len(self._early) > MOST_EARLY:
                     self._early.popitem(last=False)

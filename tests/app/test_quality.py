@@ -154,6 +154,14 @@ def test_an_update_brings_the_label_of_the_prediction_that_waits(label_first):
     if not label_first:
         found.label(0, "a", "fraud", NOW + hour, 9)
     assert [found.at(0, position, 0)["outcome"] for position in range(3)] == ["right", "no label", "no label"]
+    again = Outcomes(
+        payments(RATE + "topics: {labels: null}\n")
+    )  # learned ids are not remembered: a label inside a further record is its own
+    again.take(0, 0, 0, NOW, said("a", offset=1))
+    for offset in (2, 3):
+        again.label(0, "a", "fraud", NOW, offset)
+        again.take(0, offset, 0, NOW, said("a", "fraud", 0.9, offset=offset))
+    assert [again.at(0, position, 0)["outcome"] for position in (0, 2, 3)] == ["missed", "no label", "right"]
     late = NOW + 9 * 24 * hour  # beyond the horizon, another instance
     found.take(0, 3, 0, NOW, said("b", "fraud", 0.9, offset=10))
     found.take(0, 4, 0, late, said("b", "fraud", 0.9, offset=11))
