@@ -15,6 +15,7 @@ from riparian.app.partition.learner import PartitionLearner
 from riparian.app.partition.lineup.model_commands import KNOWN, CommandRefusedError, unsteerable
 from riparian.app.partition.outcome import Outcome
 from riparian.app.partition.records.partition_group import EVERYTHING, PartitionGroup, RecordedOrder
+from riparian.app.state import checkpoint
 from riparian.app.state.audit.drift_proof import DriftProof
 from riparian.app.state.audit.proof import SentRecords, differing_parts
 from riparian.app.stream_file.spec import Spec
@@ -81,6 +82,19 @@ def lineup(learner: PartitionLearner) -> dict[str, str]:
     return {name: role.learner_name for name, role in learner.roles.items()}
 
 
+def through_checkpoints(fed: Fed, *asked: Mapping[str, Any]) -> PartitionLearner:
+    """What two checkpoints have, with instances that wait, and these commands in between."""
+    encoder, chunks = checkpoint.Encoder("s", 0), dict[bytes, bytes]()
+    for commands_of in ((), asked):
+        fed.go_on(10, *commands_of, labels=False)
+        encoder.take(fed.learner.checkpoint())
+        encoded = encoder.encode(sequence=1, created_ms=0, outputs={}, written=list(chunks))
+        chunks |= encoded.new
+    again = PartitionLearner(fed.learner.spec)
+    again.restore(checkpoint.decode(checkpoint.decode_manifest(encoded.data), chunks))
+    return again
+
+
 PROMOTE = {"command": "promote", "model": "nb"}
 
 
@@ -101,6 +115,22 @@ def test_a_promoted_model_takes_what_is_its_own_along() -> None:
     # And back, under the name that it had.
     fed.go_on(1, {"command": "demote"})
     assert fed.learner.roles == {"champion": tree, "nb": nb}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"decision": {"class": "q", "alert_rate": 0.2}},
+        {"predictions": {"calibrated": True}},
+        {"predictions": {"calibrated": "matured"}, "join": {"unlabelled": {"after": "1s"}}},
+    ],
+)
+def test_what_a_challenger_that_came_never_said_is_nothing_in_a_checkpoint_too(fields: dict[str, Any]) -> None:
+    """The instances that waited were written before it came."""
+    fed = Fed(PartitionLearner(spec(**fields)))
+    fed.go_on(40)
+    again = through_checkpoints(fed, {"command": "add", "model": "late", "definition": TREE})
+    assert differing_parts(again, fed.learner) == []
 
 
 def test_a_name_that_is_taken_gets_a_number() -> None:

@@ -93,11 +93,11 @@ class Serving:
             scales = spec.predictions.calibrated is True
             self.calibration = Calibration(n_outputs, scales=scales, window=window, fading=fading)
             if scales:
-                pending.keep([scaling_name(name)], POWERS_WIDTH)
+                pending.add([scaling_name(name)], POWERS_WIDTH)
         self.decision: Decision | None = None
         if deciding.asked is not None:
             self.decision = Decision(deciding)
-            pending.keep([decided_name(name)], DECIDED_WIDTH)
+            pending.add([decided_name(name)], DECIDED_WIDTH)
         self.reasons: Reasons | None = None
         self._asked_why = spec.predictions.reasons
         self._may_lead = spec.promotion is not None and spec.promotion.mode == AUTOMATIC
