@@ -77,13 +77,16 @@ async def explained(
     on_found(_prediction(spec, found))
     moment, why_not = await remade()
     inside = None if moment is None else _label_inside(moment, found)
-    while moment is not None and moment.waits and inside is not None:  # an update with the label of an earlier record
+    while moment is not None and moment.waits:  # an update of an earlier record, which is the one that a label scores
         try:
             found = await find(spec, connection, id_, since=since, before=found, on_progress=looking)
         except StateError:  # it is not kept any more
             break
         on_found(_prediction(spec, found))
         moment, why_not = await remade()
+        earlier = None if moment is None else _label_inside(moment, found)
+        if earlier is not None and (inside is None or spec.label.on_repeat != "correct"):  # the first label counts
+            inside = earlier
     learner = PartitionLearner(spec, found.partition) if moment is None else moment.learner
     answer, n_read = await label_of(spec, connection, found, learner, moment is not None and moment.label_waits)
     label = inside if answer is None else answer._asdict()

@@ -277,3 +277,40 @@ def test_a_label_that_came_with_the_features_has_the_time_of_their_record(monkey
         )
         explained = asyncio.run(predictions.explained(spec, Connection("h:1"), "1"))
         assert sentence in lines(explained | {"why_not": ""})
+
+
+@pytest.mark.parametrize(
+    ("inside", "on_repeat", "y"),
+    [
+        ([None, None], "ignore", None),
+        ([None, 1.0, None], "ignore", "fraud"),
+        ([None, 1.0, 0.0], "ignore", "fraud"),
+        ([None, 1.0, 0.0, None], "correct", "ok"),
+        ([1.0, 0.0], "ignore", "fraud"),
+    ],
+)
+def test_of_updates_the_record_that_waits_is_explained_by_the_label_that_counts(monkeypatch, inside, on_repeat, y):
+    """inside : the labels in the records of the id, the oldest first."""
+    spec = stream_file.build({
+        "name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label",
+        "topics": {"labels": None}, "label": {"on_repeat": on_repeat},
+    })  # fmt: skip
+    learner = SimpleNamespace(classes=SimpleNamespace(texts=["ok", "fraud"]), bits={"labels": 0})
+
+    async def find(*_: Any, before: FoundPrediction | None = None, **__: Any) -> FoundPrediction:
+        at = (len(inside) if before is None else before.position) - 1
+        return FoundPrediction(0, at, 0, (at, 0), {"id": "1", "y": None, "offset": at, "label_offset": 0}, 1)
+
+    async def moment_of(_: Any, __: Any, found: FoundPrediction, ___: Any) -> Any:
+        label = inside[found.position]
+        features = SimpleNamespace(y=[np.nan if label is None else label])
+        return SimpleNamespace(
+            features=features, timestamp=0, learner=learner, label_waits=False, waits=found.position > 0
+        )
+
+    monkeypatch.setattr(predictions, "find", find)
+    monkeypatch.setattr(predictions, "moment_of", moment_of)
+    monkeypatch.setattr(predictions, "_why", lambda *_: None)
+    explained = asyncio.run(predictions.explained(spec, Connection("h:1"), "1"))
+    assert explained["offset"] == 0
+    assert (explained["label"] or {"y": None})["y"] == y
