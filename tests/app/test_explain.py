@@ -314,3 +314,27 @@ def test_of_updates_the_record_that_waits_is_explained_by_the_label_that_counts(
     explained = asyncio.run(predictions.explained(spec, Connection("h:1"), "1"))
     assert explained["offset"] == 0
     assert (explained["label"] or {"y": None})["y"] == y
+
+
+def test_the_prediction_before_another_may_stand_in_its_record(monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+
+    def record(*rows: dict[str, Any]) -> bytes:
+        common = {"y": "a", "p": None, "model": "last-label", "label_offset": 0, "label_index": 0}
+        sink, table = pa.BufferOutputStream(), pa.Table.from_pylist([row | common for row in rows])
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        return bytes(sink.getvalue())
+
+    places = [[(0, 3)], [(0, 7), (1, 0), (1, 2)]]
+    reads(monkeypatch, [record(*({"id": "17", "offset": at, "index": i} for at, i in one)) for one in places])
+    spec = stream_file.build({
+        "name": "s", "task": "classification", "features": {"a": "numeric"}, "champion": "last-label",
+        "codec": {"features": "arrow", "labels": "arrow", "predictions": "arrow"},
+    })  # fmt: skip
+    found, seen = None, []
+    with contextlib.suppress(StateError):
+        while True:
+            found = asyncio.run(finding.find(spec, Connection("h:1"), "17", before=found))
+            seen.append((found.position, found.sent["offset"], found.sent["index"]))
+    assert seen == [(1, 1, 2), (1, 1, 0), (1, 0, 7), (0, 0, 3)]

@@ -109,9 +109,9 @@ async def find(
     n_read = 0
     for partition in partitions:
         async with reading(connection, spec.topics.predictions, partition) as sent:
-            stop = sent.end if before is None else before.position
+            stop = sent.end if before is None else before.position + 1
             so_far, total = n_read, n_read + stop - sent.first
-            async for found, start in _backwards(spec, partition, sent, stop, {id_}, since):
+            async for found, start in _backwards(spec, partition, sent, {id_}, since, before):
                 n_read = so_far + stop - start
                 on_progress(n_read, total)
                 if found:
@@ -132,12 +132,18 @@ async def know_predictions(spec: Spec) -> None:
 
 
 async def _backwards(
-    spec: Spec, partition: int, sent: PartitionReader, stop: int, ids: Collection[str], since: int | None
+    spec: Spec,
+    partition: int,
+    sent: PartitionReader,
+    ids: Collection[str],
+    since: int | None,
+    before: FoundPrediction | None = None,
 ) -> AsyncIterator[tuple[dict[str, FoundPrediction], int]]:
-    """The last predictions of ids before an offset, in steps backwards; and where each step begins."""
+    """The last predictions of ids before another one, in steps backwards; and where each step begins."""
+    stop = sent.end if before is None else before.position + 1  # a record may hold several
     while stop > sent.first:
         start = max(sent.first, stop - STEP)
-        found, oldest = await _within(spec, partition, sent, start, stop, ids, since)
+        found, oldest = await _within(spec, partition, sent, start, stop, ids, since, before)
         yield found, start
         if since is not None and oldest is not None and oldest < since:
             return
@@ -145,7 +151,14 @@ async def _backwards(
 
 
 async def _within(
-    spec: Spec, partition: int, sent: PartitionReader, start: int, stop: int, ids: Collection[str], since: int | None
+    spec: Spec,
+    partition: int,
+    sent: PartitionReader,
+    start: int,
+    stop: int,
+    ids: Collection[str],
+    since: int | None,
+    before: FoundPrediction | None,
 ) -> tuple[dict[str, FoundPrediction], int | None]:
     """The last prediction of each id between two offsets, and the time of the first record there."""
     codec, found, oldest = spec.make_codec(), dict[str, FoundPrediction](), None
@@ -162,7 +175,8 @@ async def _within(
                     if id_ in ids:
                         msgspec.convert(made, Sent)
                         places = codec.read_place(value).places(codec.index_bits)
-                        found[id_] = FoundPrediction(partition, record.offset, record.timestamp, places, made, 0)
+                        if before is None or places[0] < before.places[0]:
+                            found[id_] = FoundPrediction(partition, record.offset, record.timestamp, places, made, 0)
             except ValueError:  # somebody else's
                 continue
     return found, oldest
@@ -284,7 +298,7 @@ async def predictions_of(
     for partition in {one.partition for one in records}:
         left = {one.id for one in records if one.partition == partition}
         async with reading(connection, spec.topics.predictions, partition) as sent:
-            async for made, start in _backwards(spec, partition, sent, sent.end, left, None):
+            async for made, start in _backwards(spec, partition, sent, left, None):
                 found |= {(partition, id_): one for id_, one in made.items()}
                 left.difference_update(made)
                 if not left or sent.end - start >= MOST_RECORDS:
