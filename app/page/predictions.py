@@ -198,7 +198,7 @@ def _why(spec: Spec, moment: Moment, said: Sequence[Mapping[str, Any]]) -> dict[
     models = []
     for role, nodes in moment.described.items():
         names = inspection.Names(learner.spec, learner, role)
-        known = [row[j] for j in names.columns] if row else []
+        known = moment.x[0, names.columns].tolist() if row else []
         named = {node["id"]: inspection.named(node, names) for node in nodes}
         members, own = believed(nodes)
         trees = [] if spec.task == MULTI_INSTANCE else [path_of(root, nodes, named, known) for root in roots_of(own)]
@@ -213,7 +213,7 @@ def _why(spec: Spec, moment: Moment, said: Sequence[Mapping[str, Any]]) -> dict[
         if spec.task == ANOMALY:
             model["outside"] = outside(nodes, known, names.features)
         elif len(moment.features.x):
-            x = np.ascontiguousarray(moment.features.x[:, names.columns])
+            x = np.ascontiguousarray(moment.x[:, names.columns])
             slab = Bags.of([len(x)], x) if spec.task == MULTI_INSTANCE else x[:1]
             model["added"] = _added(learner.roles[role].model, slab, names, keys, answers.get(role))
         models.append(model)

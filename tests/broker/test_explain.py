@@ -24,6 +24,10 @@ def test_a_prediction_its_label_and_its_path(stream):
         partitions=2, predictions={"challengers": True, "reasons": 2},
     )  # fmt: skip
     features, labels = instances(N, delay=20)
+    for i, value in ((5, "v"), (-1, "new")):  # the model has room for four, and the last one is missing to it
+        record = json.loads(features[i].value)
+        record["x"]["c"] = value
+        features[i] = features[i]._replace(value=json.dumps(record).encode())
     for start in range(0, N, 1000):  # a checkpoint and a worker in between: two of them are kept
         stop = min(start + 1000, N - 1)  # the last one's label does not come
         for partition in (0, 1):

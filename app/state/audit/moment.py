@@ -5,6 +5,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from riparian.app.errors import StateError
 from riparian.app.kafka.connection import Connection
 from riparian.app.kafka.reading import PartitionReader, reading, reading_logs
@@ -31,6 +33,7 @@ class Moment(NamedTuple):
     ----------
     learner : right before the prediction, but with the values and classes of its record.
     features : its record, decoded, with the features over the past of its keys.
+    x : these features as the models had them: a value that they had not seen is missing.
     timestamp : of that record, ms.
     described : role -> nodes of the model as it was.
     label_waits : whether a label of its id came before it.
@@ -42,6 +45,7 @@ class Moment(NamedTuple):
 
     learner: PartitionLearner
     features: Features
+    x: Floats
     timestamp: int
     described: Mapping[str, list[dict[str, Any]]]
     label_waits: bool
@@ -104,12 +108,15 @@ async def moment_of(
         label_waits = bool(learner.pending.early([found.sent["id"]])[0])
         waits = bool(learner.pending.wait([found.sent["id"]])[0])
         await fold._fold({**stops, FEATURES: place + 1})
+        known = np.array([np.nan if known is None else len(known) for known in learner.vocabularies])
         features, timestamp = await _record(learner, connection, spec, found)
         if made:
             features.x[:, learner.past.columns] = made[0]
+        x = np.where(features.x >= known, np.nan, features.x)
+    made_from = learner, features, x, timestamp, described
     sequence = 0 if begin is None else begin.manifest.sequence
     same = proof.holds and proof.n_compared > 0
-    return Moment(learner, features, timestamp, described, label_waits, waits, sequence, began, proof.n_compared, same)
+    return Moment(*made_from, label_waits, waits, sequence, began, proof.n_compared, same)
 
 
 def _nearest(
