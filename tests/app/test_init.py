@@ -553,6 +553,20 @@ def test_labels_of_one_class_alone_are_held_against_silence(y: Any, classes: lis
     assert spec_of(*topics, label="result").join.horizon == 80 * 86_400.0
 
 
+@pytest.mark.parametrize("per_customer", [1, 4])
+def test_rows_that_come_again_with_their_label_have_an_id(per_customer: int) -> None:
+    """Also where each of them does, and more than once; a customer of several orders is none."""
+    name = "id" if per_customer == 1 else "customer_id"
+    made = [Message("", {name: i // per_customer, "amount": i % 7 / 4, "late": None}, 1000 * i) for i in range(200)]
+    known = [one._replace(fields={**one.fields, "late": i % 3 == 0}) for i, one in enumerate(made)]
+    if per_customer == 1:
+        messages = [*made, *(one._replace(time=one.time + 86_400_000) for _ in range(2) for one in known)]
+    else:
+        messages = [one for pair in zip(made[::2], known[1::2], strict=True) for one in pair]
+    spec = spec_of(TopicSample("orders", messages, 1, 1), label="late")
+    assert spec.record.id == (("id",) if per_customer == 1 else ("@offset",))
+
+
 @pytest.mark.parametrize("known", [[True, False], [True]])
 def test_labels_that_come_by_updates_of_their_records(known: list[bool]) -> None:
     """How late they come is seen, and that those without one may be of another class."""

@@ -347,6 +347,9 @@ def of_records(
         goal = _label(ours, ours.fields, label, {id_path, ours.time}, OF_FEATURES)
     column = None if goal is None else (ours if join is None else join.labels).fields[goal].column
     inside = goal if join is None and later is None else None
+    if inside is not None and id_path == OFFSET and id_ is None:
+        likely = ours.id_places(None, OF_CHANGES)
+        id_path = next((one for one in likely if _is_filled_in(ours, one, inside)), OFFSET)
     updates = None if inside is None else _updates(ours, id_path, inside)
     met = join or updates
     beside = ours.rows(id_path, ours.time, inside)
@@ -402,6 +405,17 @@ def of_records(
         return draft if updates is None else draft._replace(late=updates.late, after=updates.soon)
     names = {path: one.name for path, one in zip(beside, named, strict=True)}
     return draft._replace(**_forecast(ours, later, names, x))
+
+
+def _is_filled_in(topic: ReadTopic, place: Path, goal: Path) -> bool:
+    """Whether records of an id come without a label first and with it later, and hardly ever the other way round."""
+    filled, lost, known = 0, 0, dict[str | None, bool]()
+    for message, one in zip(topic.messages, topic.ids(place), strict=True):
+        has = _at(message.fields, goal) is not None
+        filled += has and not known.get(one, True)
+        lost += known.get(one, False) and not has
+        known[one] = has
+    return filled > 10 * lost
 
 
 def _updates(topic: ReadTopic, id_path: Path, goal: Path) -> Join | None:
