@@ -13,6 +13,7 @@ from aiokafka.structs import TopicPartition
 from riparian.app.kafka.sending import close, fenced_producer
 from riparian.app.kafka.topics.partitioner import partitions_of
 from riparian.app.state import growing
+from riparian.topics import commands
 from riparian.topics.names import changelog_topic
 from tests.broker.clients import Sent, administer, make_topics, send, wait_on
 from tests.broker.crashing import STOP
@@ -40,9 +41,12 @@ def by_key(s: Stream, topic: str, records: Sequence[Sent], n: int) -> list[int]:
 def test_a_stream_goes_on_with_the_partitions_that_its_topics_get(stream: Any, kind: str) -> None:
     """The file says 2 all the time. Labels of 200 records come when their keys go elsewhere. One worker is started, and
     so begins again, as those of users do."""
-    s = stream(partitions=2, learning=kind)
+    s = stream(partitions=2, learning=kind, control=True)
     features, labels = instances(1200)
     of_features, of_labels = s.spec.topics.features, str(s.spec.topics.labels)
+    promote = commands.write(commands.Command(id="1", command="promote", model="nb"))
+    for p in s.spec.commanded:
+        send(s.broker, str(s.spec.topics.control), [Sent(promote, features[0].time)], partition=p)
     with s.worker(forked=kind == "shared") as worker:
         before = by_key(s, of_features, features[:600], 2)
         known = by_key(s, of_labels, labels[:400], 2)

@@ -431,6 +431,8 @@ def _begin(
     if start is None and origin is not None and not any(origin[:2]):
         # Nothing was folded before: the partition was added to a stream that had learned, or has an imported state.
         wanted = next((one for one in kept if reached(one) and leads(one)), None)
+    if start is None and kept and "grown" in kept[0].manifest.meta and not kept[0].manifest.meta["feature_offset"]:
+        wanted = kept[0]  # of an added partition, which stands behind commands that wait for an instance in a fold
     if reached(wanted) and leads(wanted):
         return wanted
     possible = [one.manifest.sequence for one in kept if reached(one) and leads(one)]
