@@ -12,12 +12,15 @@ def test_each_has_its_share_of_what_was_done_together_whoever_came_to_it(monkeyp
     clock, groups = SimpleNamespace(now=0.0), list[list[int]]()
     monkeypatch.setattr(module, "busy_time", lambda: clock.now)
 
-    def work(group: list[JointItem]) -> None:
-        groups.append([one.n for one in group])
-        clock.now += 16.0 if group[0].like == "a" else 6.0
+    class Item(JointItem):
+        @staticmethod
+        def together(group: list[JointItem]) -> None:
+            groups.append([one.n for one in group])
+            clock.now += 16.0 if group[0].like == "a" else 6.0
 
-    joint = JointWork[JointItem](work)
-    asked = [joint.wait(JointItem(like, n)) for like, n in (("a", 1), ("b", 4), ("a", 3), ("c", 9), ("b", 2))]
+    joint = JointWork[Item]()
+    asked = [Item(like, n) for like, n in (("a", 1), ("b", 4), ("a", 3), ("c", 9), ("b", 2))]
+    assert [joint.wait(one) for one in asked] == asked
     for one in asked[::-1]:  # the last comes to it first
         joint.do(one)
     assert groups == [[1, 3], [4, 2]]  # and nobody else asks for what the fourth does
@@ -26,8 +29,9 @@ def test_each_has_its_share_of_what_was_done_together_whoever_came_to_it(monkeyp
 
 
 def test_who_asks_alone_does_it_alone() -> None:
-    joint = JointWork[JointItem](lambda group: pytest.fail(f"{len(group)} were done together"))
-    one = joint.wait(JointItem("a", 5))
-    joint.do(one)
-    joint.do(one)
+    joint = JointWork[JointItem]()
+    one = JointItem("a", 5)  # which has no way to be done with others
+    assert joint.wait(one) is one
+    assert joint.wait(None) is None
+    assert joint.do(joint.do(one)) is one
     assert one.seconds == 0.0

@@ -230,10 +230,15 @@ def _prepare(
     return [java, *options, *mapped, "-Djava.awt.headless=true", *common, "kafka.Kafka", str(properties)]
 
 
+def ready(running: Running) -> bool:
+    """Whether it answers a client."""
+    return answers(running.port)
+
+
 def _wait_until_ready(running: Running, seconds: float) -> None:
     """Wait for the port and an answered request; BrokerError when they do not come."""
     deadline = time.monotonic() + seconds
-    while not answers(running.port):
+    while not ready(running):
         dead = not alive(running)
         if dead or time.monotonic() > deadline:
             what = "ended while starting" if dead else f"did not answer within {seconds:.0f} s"
