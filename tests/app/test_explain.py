@@ -100,6 +100,7 @@ def test_of_a_pool_the_members_are_named_and_the_path_is_of_the_most_believed(mo
     pool.learn_many(x, (x[:, 0] * x[:, 1] > 0.0).astype(float))
     features = SimpleNamespace(x=x[:1], ids=["1"])
     moment = SimpleNamespace(
+        x=x[:1],
         learner=learner, features=features, described={"champion": pool.describe()}, sequence=0, offset=0, n_folded=9,
         same=True,
     )  # fmt: skip
