@@ -45,6 +45,7 @@ from riparian.models.contract import PREDICT, Floats, Program
 from riparian.models.entry import ANOMALY, VALUES
 from riparian.models.evaluation import auroc
 from riparian.models.evaluation.costs import UNDECIDED, Paid, Priced, likeliest
+from riparian.models.joined import grown
 from riparian.models.kernels.elementary import log
 from riparian.models.kernels.kernel import kernel
 from riparian.models.layout import StateLayout
@@ -293,10 +294,10 @@ class Prequential(WindowStatistic):
             return
         state = self._state
         self._state = state._replace(
-            seen=_grow(state.seen, (n_outputs,)),
-            confusion=_grow(state.confusion, (n_outputs, n_outputs + 1)),
-            recent_confusion=_grow(state.recent_confusion, (n_outputs, n_outputs + 1)),
-            probabilities=_grow(state.probabilities, (len(state.ring), min(n_outputs, self.n_ranked))),
+            seen=grown(state.seen, n_outputs),
+            confusion=grown(state.confusion, n_outputs, n_outputs + 1),
+            recent_confusion=grown(state.recent_confusion, n_outputs, n_outputs + 1),
+            probabilities=grown(state.probabilities, len(state.ring), min(n_outputs, self.n_ranked)),
         )
         self.n_outputs = n_outputs
 
@@ -374,12 +375,6 @@ def _value_metrics(sums: Floats) -> dict[str, float]:
     if sums[SPREAD] > 0.0:
         result["r2"] = 1.0 - float(sums[SQUARED] / sums[SPREAD])
     return result
-
-
-def _grow(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    grown = np.zeros(shape, array.dtype)
-    grown[tuple(slice(size) for size in array.shape)] = array
-    return grown
 
 
 @kernel
